@@ -1,12 +1,12 @@
-//! Platform differences: signals, the boot id, the host name, file descriptors, closed pipes, private
+//! Platform differences: signals, delays of the process, the boot id, the host name, file descriptors, closed pipes, private
 //! files, durable renames.
 
 use std::io;
 
 pub(crate) use self::platform::{
-    Signals, boot_id, host_name, ignore_file_size_signal, is_named, is_stdout_missing,
-    make_private_directory, make_readable_for_all, max_open_files, private_file, readable_file,
-    stdout_closed, sync_directory,
+    ProcessDelays, Signals, boot_id, host_name, ignore_file_size_signal, is_named,
+    is_stdout_missing, make_private_directory, make_readable_for_all, max_open_files, private_file,
+    readable_file, stdout_closed, sync_directory,
 };
 
 /// True if the process or the system has no file descriptor left.
@@ -32,6 +32,11 @@ mod platform {
             unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt as _},
         },
         path::Path,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        time::Duration,
     };
 
     use tokio::{
@@ -180,6 +185,42 @@ mod platform {
         }
     }
 
+    /// What kept this process from running.
+    #[derive(Debug)]
+    pub(crate) struct ProcessDelays {
+        continued: Arc<AtomicBool>,
+        waited: Duration,
+    }
+
+    impl ProcessDelays {
+        /// Listens to SIGCONT, which continues a stopped process.
+        pub(crate) fn watch() -> Self {
+            let continued = Arc::new(AtomicBool::new(false));
+            // Without it, a stop looks like an interruption of the VM.
+            signal_hook::flag::register(libc::SIGCONT, Arc::clone(&continued)).ok();
+            let waited = run_queue_wait();
+            Self { continued, waited }
+        }
+
+        /// Since the last call: how long this thread waited for a processor, and whether the process was stopped.
+        pub(crate) fn take(&mut self) -> (Duration, bool) {
+            let before = std::mem::replace(&mut self.waited, run_queue_wait());
+            let was_stopped = self.continued.swap(false, Ordering::Relaxed);
+            (self.waited.saturating_sub(before), was_stopped)
+        }
+    }
+
+    /// How long this thread has waited for a processor, on Linux: the second number of
+    /// <https://docs.kernel.org/scheduler/sched-stats.html#proc-pid-schedstat>, in nanoseconds.
+    fn run_queue_wait() -> Duration {
+        let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        let nanos = text
+            .split_whitespace()
+            .nth(1)
+            .and_then(|it| it.parse().ok());
+        nanos.map_or(Duration::ZERO, Duration::from_nanos)
+    }
+
     /// True if the process was started with this signal ignored.
     fn is_ignored(kind: SignalKind) -> bool {
         let bit = kind.as_raw_value() - 1;
@@ -199,6 +240,7 @@ mod platform {
         io,
         os::windows::fs::OpenOptionsExt,
         path::Path,
+        time::Duration,
     };
 
     use tokio::signal::windows::{
@@ -277,6 +319,20 @@ mod platform {
     /// Windows has no such signal.
     pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
         Ok(())
+    }
+
+    /// Not measured on Windows.
+    #[derive(Debug)]
+    pub(crate) struct ProcessDelays;
+
+    impl ProcessDelays {
+        pub(crate) fn watch() -> Self {
+            Self
+        }
+
+        pub(crate) fn take(&mut self) -> (Duration, bool) {
+            (Duration::ZERO, false)
+        }
     }
 
     #[derive(Debug)]

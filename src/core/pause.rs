@@ -10,6 +10,9 @@
 //! (<https://learn.microsoft.com/azure/virtual-machines/maintenance-and-updates>). With a larger step, also that of a
 //! suspended or hibernated VM, only the gap on the monotonic clock counts.
 //!
+//! A process that waits for a processor, or is stopped, ticks late too. Neither interrupts the VM: the time that it
+//! waited is subtracted, and a gap with a stop does not count.
+//!
 //! A correction of up to a minute that is taken for a pause is the smaller error: an interruption is no evidence that
 //! an event ran. It only makes the outcome of an event that disappears beside it unknown, in place of cancelled.
 
@@ -26,16 +29,31 @@ const MEASUREMENT_ERROR: Duration = Duration::from_millis(250);
 /// Twice the longest pause that Azure documents. A larger step of the wall clock is a correction of the clock.
 const MAX_CLOCK_STEP: Duration = Duration::from_mins(1);
 
+/// What kept this process from running, without an interruption of the VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessDelay {
+    /// The time that it waited for a processor, ready to run.
+    pub waited: Duration,
+    /// It was stopped, and continued.
+    pub was_stopped: bool,
+}
+
 /// The last tick.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PauseDetector {
     last: Option<Moment>,
+    /// The delays since then.
+    delay: ProcessDelay,
 }
 
 impl PauseDetector {
     /// One tick. Returns the interruption since the last one, from [`Interruption::MIN_LENGTH`] up.
     pub(crate) fn tick(&mut self, now: Moment) -> Option<Interruption> {
+        let delay = std::mem::take(&mut self.delay);
         let last = self.last.replace(now)?;
+        if delay.was_stopped {
+            return None;
+        }
         let by_monotonic = now.monotonic.saturating_sub(last.monotonic);
         let by_wall = now.wall.saturating_since(last.wall);
         let is_pause = by_wall.saturating_sub(by_monotonic) <= MAX_CLOCK_STEP;
@@ -44,11 +62,17 @@ impl PauseDetector {
         } else {
             by_monotonic
         };
-        let length = gap.saturating_sub(MEASUREMENT_ERROR);
+        let length = gap.saturating_sub(MEASUREMENT_ERROR.saturating_add(delay.waited));
         (length >= Interruption::MIN_LENGTH).then_some(Interruption {
             until: now.wall,
             length,
         })
+    }
+
+    /// The process was delayed since the last tick.
+    pub(crate) fn delay(&mut self, delay: ProcessDelay) {
+        self.delay.waited = self.delay.waited.saturating_add(delay.waited);
+        self.delay.was_stopped |= delay.was_stopped;
     }
 
     /// Whether the next tick measures something.
@@ -58,7 +82,7 @@ impl PauseDetector {
 
     /// Called when no event is pending: the next tick starts a new measurement.
     pub(crate) fn reset(&mut self) {
-        self.last = None;
+        *self = Self::default();
     }
 }
 
@@ -131,6 +155,28 @@ mod tests {
         assert_eq!(stepped(PERIOD, hour), None);
         let seconds = Duration::from_secs(7);
         assert_eq!(stepped(seconds, hour), Some(seconds), "the monotonic gap");
+    }
+
+    #[test]
+    fn a_delay_of_the_process_is_no_interruption() {
+        let measured = |waited, was_stopped| {
+            let mut detector = PauseDetector::default();
+            detector.tick(start());
+            let waited = Duration::from_secs(waited);
+            detector.delay(ProcessDelay {
+                waited,
+                was_stopped,
+            });
+            let now = start().after(MEASUREMENT_ERROR + Duration::from_secs(5));
+            let first = detector.tick(now).map(|it| it.length.as_secs());
+            let now = now.after(MEASUREMENT_ERROR + Duration::from_secs(5));
+            (first, detector.tick(now).map(|it| it.length.as_secs()))
+        };
+        assert_eq!(measured(0, false), (Some(5), Some(5)));
+        assert_eq!(measured(3, false), (Some(2), Some(5)));
+        assert_eq!(measured(5, false), (None, Some(5)));
+        assert_eq!(measured(9, false), (None, Some(5)));
+        assert_eq!(measured(0, true), (None, Some(5)));
     }
 
     #[test]

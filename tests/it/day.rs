@@ -135,9 +135,12 @@ impl Event {
         })
     }
 
-    fn changes(&self) -> impl Iterator<Item = u64> {
+    fn changes(&self) -> BTreeSet<u64> {
         let others = [&self.started, &self.ended].into_iter().flatten();
-        others.chain([&self.seen]).map(|clock| seconds(clock))
+        others
+            .chain([&self.seen])
+            .map(|clock| seconds(clock))
+            .collect()
     }
 }
 

@@ -61,6 +61,8 @@ mod secrets;
 #[cfg(test)]
 mod simulator;
 #[cfg(test)]
+mod single_event;
+#[cfg(test)]
 mod soak;
 #[cfg(test)]
 mod state;

@@ -1,6 +1,6 @@
 //! Property tests of parsing: no input panics, only a document is accepted, and readable events are never lost.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use azure_scheduled_events_exporter::{
     document::{self, AnomalyKind},
@@ -276,34 +276,6 @@ fn event(members: &Value) -> Value {
     let members = members.as_object().unwrap().clone();
     event.as_object_mut().unwrap().extend(members);
     event
-}
-
-/// Each further entry costs its own names, not those of all entries before it: the latter would fold 10^8 names here.
-#[test]
-fn many_entries_of_one_event_are_merged_up_to_the_limit() {
-    let names = |range: std::ops::Range<usize>| -> Vec<String> {
-        range.map(|number| format!("web_{number}")).collect()
-    };
-    let mut entries = vec![event(&json!({ "Resources": names(0..9_900) }))];
-    entries.extend(
-        (0..10_100).map(|number| event(&json!({ "Resources": [format!("WEB_{number}")] }))),
-    );
-    let body = json!({ "DocumentIncarnation": 1, "Events": entries }).to_string();
-    let (document, anomalies) = document::parse(body.as_bytes()).unwrap();
-    let [event] = &document.events[..] else {
-        panic!("{} events", document.events.len());
-    };
-    let kept = event.resources.as_ref().unwrap();
-    assert_eq!(kept.len(), 9_999);
-    assert_eq!((&*kept[9_899], &*kept[9_900]), ("web_9899", "WEB_9900"));
-    assert_eq!(document.unreadable.entries, 101);
-    assert!(document.contradictory.contains(&event.id));
-    let kinds: BTreeSet<_> = anomalies
-        .described
-        .iter()
-        .map(|anomaly| anomaly.kind)
-        .collect();
-    assert!(kinds.contains(&AnomalyKind::DuplicateEvent), "{kinds:?}");
 }
 
 #[test]

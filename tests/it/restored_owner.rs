@@ -89,7 +89,7 @@ fn an_event_that_no_document_lists_does_not_fail_the_probe_while_its_owner_is_un
     assert!(!vm.is_serving(), "no document has shown its end");
     vm.poll(&[]);
     assert!(vm.is_serving());
-    assert_eq!(vm.json()["phase"], "started");
+    assert_eq!(vm.whole_json()["events"], json!([]));
     vm.poll(&[started()]);
     assert!(!vm.is_serving());
 }
@@ -109,4 +109,25 @@ fn an_own_event_with_partly_unreadable_resources_stays_its_own_across_a_restart(
     vm.identify_id("a-vm");
     assert_eq!(vm.json()["scope"], "self");
     assert!(!vm.is_serving());
+}
+
+#[test]
+fn event_whose_owner_stays_unknown_is_not_shown_while_it_is_missing_and_ends_after_five_minutes() {
+    let mut vm = restarted(Duration::from_secs(5));
+    vm.poll(&[]);
+    assert_eq!(vm.whole_json()["events"], json!([]));
+    let pending = r#"azure_scheduled_events_pending{event_type="Reboot",scope="self"}"#;
+    assert!(
+        vm.metrics()
+            .value(pending)
+            .is_none_or(|pending| pending < 1.0)
+    );
+    assert!(vm.is_serving());
+    vm.wait_until(299);
+    vm.poll_unchanged();
+    assert!(!vm.logged().contains(&"ended".to_owned()));
+    vm.wait_until(300);
+    vm.poll_unchanged();
+    assert!(vm.logged().contains(&"ended".to_owned()));
+    assert_eq!(vm.json()["outcome"], "unknown");
 }

@@ -14,7 +14,7 @@ label_values! {
         Contradiction = "contradiction",
         /// `Description` is too long or not a string.
         Description = "description",
-        /// Two entries have the same id: they are one event with the resources of both.
+        /// Two entries have the same id: the first one counts, and the document neither ends nor approves the event.
         DuplicateEvent = "duplicate_event",
         /// The document or an entry of `Events` has two members of one name; the last one counts.
         DuplicateMember = "duplicate_member",

@@ -10,7 +10,9 @@ use super::{
     raw::{Object, excerpt},
 };
 use crate::{
-    azure::event::{Event, EventId, EventType, Source, Status, UNREADABLE, UnknownMember},
+    azure::event::{
+        Event, EventId, EventType, Source, Status, UNREADABLE, UnknownMember, resource_name,
+    },
     base::{text::cut, time::Timestamp},
 };
 
@@ -26,7 +28,7 @@ const MAX_DESCRIPTION: usize = 4_096;
 const MAX_UNKNOWN_MEMBERS: usize = 16;
 const MAX_UNKNOWN_MEMBER: usize = 1_024;
 /// Azure has at most 1,000 VMs in a scale set and 200 in an availability set. More names of one event are dropped.
-pub(super) const MAX_RESOURCES: usize = 10_000;
+const MAX_RESOURCES: usize = 10_000;
 /// Words for the end of an event, for which IMDS has no status: "No `Completed` or similar status is ever provided"
 /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). Azure Resource Graph
 /// has `Completed` and `Canceled`; `Ended` is a label value of this exporter.
@@ -110,35 +112,13 @@ fn remove_ambiguous(
         let mut documented = Event::MEMBERS.iter();
         documented.any(|documented| *documented != name && documented.eq_ignore_ascii_case(name))
     };
-    let members = &mut object.members;
-    let variants: Vec<_> = members
-        .extract_if(.., |(name, _)| is_variant(name))
-        .collect();
-    for (name, value) in &variants {
-        let shown_name = excerpt(name);
-        let detail = format!("{shown_name} has a documented name in another case: {shown}");
+    let variants = object.members.extract_if(.., |(name, _)| is_variant(name));
+    for name in variants.map(|(name, _)| excerpt(&name)) {
+        let detail = format!("{name} has a documented name in another case: {shown}");
         anomalies.add(AnomalyKind::UnknownMember, detail);
-        let is_same = object.members.iter().any(|(documented, other)| {
-            documented.eq_ignore_ascii_case(name) && other.get() == value.get()
-        });
-        if !is_same {
-            ambiguity.get_or_insert_with(|| {
-                format!("its {shown_name} differs from the documented member")
-            });
-        }
+        ambiguity.get_or_insert_with(|| format!("its {name} is a documented name in another case"));
     }
     ambiguity
-}
-
-/// The names of all entries of one event, each once without case.
-pub(super) fn unite_resources(event: &mut Event) {
-    let Some(names) = &mut event.resources else {
-        return;
-    };
-    let mut known = HashSet::new();
-    names.retain(|name| known.insert(name.to_ascii_lowercase()));
-    event.has_more_resources |= names.len() > MAX_RESOURCES;
-    names.truncate(MAX_RESOURCES);
 }
 
 /// Removes the members of one event as they are read.
@@ -237,8 +217,11 @@ impl<'a> EventReader<'_, 'a> {
             self.report(kind, member, &problem);
         }
         let kept = names().take(MAX_RESOURCES);
-        let kept: Vec<_> = kept.map(|name| cut(name, MAX_NAME).into()).collect();
+        let mut kept: Vec<Box<str>> = kept.map(|name| cut(name, MAX_NAME).into()).collect();
         let has_more = kept.len() < entries.len();
+        // One VM in two spellings is one VM.
+        let mut known = HashSet::with_capacity(kept.len());
+        kept.retain(|name| known.insert(resource_name(name).to_ascii_lowercase()));
         // A list without any readable name says no more than a missing one.
         let is_known = !kept.is_empty() || entries.is_empty();
         (is_known.then_some(kept), is_known && has_more)

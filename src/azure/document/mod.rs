@@ -11,21 +11,17 @@ mod event;
 mod raw;
 mod unreadable;
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    mem,
-};
+use std::collections::BTreeSet;
 
 use serde_json::value::RawValue;
 
-use self::event::MAX_RESOURCES;
 pub(crate) use self::raw::excerpt;
 pub use self::{
     anomaly::{Anomalies, Anomaly, AnomalyKind},
     raw::ParseError,
     unreadable::Unreadable,
 };
-use crate::azure::event::{Event, EventId, Status};
+use crate::azure::event::{Event, EventId};
 
 /// Far more events than a placement group can have. Further entries, also of known events, count as unreadable, so that
 /// their events do not end.
@@ -40,8 +36,8 @@ pub struct Document {
     pub events: Vec<Event>,
     /// A missing event may be one of these.
     pub unreadable: Unreadable,
-    /// Events whose entry cannot be trusted: members that occur twice, entries of one id that differ, `Resources` that
-    /// are no list of names. They are shown, and never approved.
+    /// Events whose entry cannot be trusted: two entries of one id, members that occur twice, `Resources` that are no
+    /// list of names. The first entry is shown, and this document neither approves nor ends the event.
     pub contradictory: BTreeSet<EventId>,
 }
 
@@ -102,10 +98,8 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
 struct DocumentBuilder {
     document: Document,
     anomalies: Anomalies,
-    /// Positions in `document.events`.
-    known: HashMap<EventId, usize>,
-    /// Positions of the events with more than one entry.
-    united: BTreeSet<usize>,
+    /// The ids in `document.events`.
+    known: BTreeSet<EventId>,
     /// Readable entries.
     entries: usize,
 }
@@ -129,18 +123,13 @@ impl DocumentBuilder {
         if let Some(why) = untrusted {
             self.contradict(&id, &why);
         }
-        let index = self.document.events.len();
-        let index = *self.known.entry(id.clone()).or_insert(index);
-        let Some(known) = self.document.events.get_mut(index) else {
+        if self.known.insert(id.clone()) {
             return self.document.events.push(event);
-        };
-        let shown = excerpt(id.as_str());
-        let detail = format!("event {shown} is listed twice; its resources are united");
-        self.anomalies.add(AnomalyKind::DuplicateEvent, detail);
-        self.united.insert(index);
-        if has_different_entry(known, event) {
-            self.contradict(&id, "its entries differ");
         }
+        let shown = excerpt(id.as_str());
+        let detail = format!("event {shown} is listed twice; the first entry counts");
+        self.anomalies.add(AnomalyKind::DuplicateEvent, detail);
+        self.contradict(&id, "it has two entries");
     }
 
     fn contradict(&mut self, id: &EventId, why: &str) {
@@ -151,11 +140,6 @@ impl DocumentBuilder {
     }
 
     fn finish(mut self) -> (Document, Anomalies) {
-        for index in &self.united {
-            if let Some(event) = self.document.events.get_mut(*index) {
-                event::unite_resources(event);
-            }
-        }
         // An unreadable entry that has the id of a readable one may contradict it.
         let ids = self.document.events.iter().map(|event| &event.id);
         for id in self.document.unreadable.mentioned(ids) {
@@ -165,90 +149,51 @@ impl DocumentBuilder {
     }
 }
 
-/// Adds the resources of another entry with the same id. The first one counts, but an announcement before an advisory.
-/// The status may change while the document is made: an event is started if one entry says so, and then needs no
-/// `NotBefore`. Returns whether the entries differ in anything else.
-fn has_different_entry(known: &mut Event, mut other: Event) -> bool {
-    if known.is_advisory() && !other.is_advisory() {
-        mem::swap(known, &mut other);
-    }
-    let statuses = [&known.status, &other.status];
-    if statuses.contains(&&Status::Started) && statuses.contains(&&Status::Scheduled) {
-        known.status = Status::Started;
-        other.status = Status::Started;
-        known.not_before = known.not_before.or(other.not_before);
-        other.not_before = other.not_before.or(known.not_before);
-    }
-    // An entry without readable names may name more VMs.
-    known.has_more_resources |=
-        other.has_more_resources || known.resources.is_some() != other.resources.is_some();
-    other.has_more_resources = known.has_more_resources;
-    if let Some(names) = other.resources.take() {
-        let united = known.resources.get_or_insert_default();
-        // Repeated names are removed when all entries are known.
-        if united.len() <= 2 * MAX_RESOURCES {
-            united.extend(names);
-        } else {
-            known.has_more_resources = true;
-        }
-    }
-    let united = known.resources.take();
-    let differs = *known != other;
-    known.resources = united;
-    differs
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::azure::event::EventType;
 
     #[test]
-    fn entries_of_one_id_that_differ_are_a_contradiction_and_the_first_one_counts() {
-        let read = |one: &str, other: &str| {
-            let entry = |members: &str| format!(r#"{{"EventId":"a","Resources":[],{members}}}"#);
-            let body = format!(r#"{{"Events":[{},{}]}}"#, entry(one), entry(other));
-            let (document, _) = parse(body.as_bytes()).unwrap();
-            let is_contradictory = !document.contradictory.is_empty();
-            let [event] = document.events.try_into().unwrap();
-            (event.event_type, event.status, is_contradictory)
-        };
-        let members = |status| format!(r#""EventType":"Freeze","EventStatus":"{status}""#);
-        for (one, other, expected) in [
-            ("Scheduled", "Scheduled", ("Scheduled", false)),
-            ("Scheduled", "Started", ("Started", false)),
-            ("Started", "Scheduled", ("Started", false)),
-            ("Advisory", "Scheduled", ("Scheduled", true)),
-            ("Scheduled", "Advisory", ("Scheduled", true)),
-            ("Paused", "Scheduled", ("Paused", true)),
+    fn the_first_entry_of_an_id_counts() {
+        let entry = |id, members| format!(r#"{{"EventId":"{id}",{members}}}"#);
+        let scheduled = r#""EventStatus":"Scheduled","Resources":["web_0"]"#;
+        let started = r#""EventStatus":"Started","Resources":["web_1"]"#;
+        for (one, other) in [
+            (scheduled, started),
+            (started, scheduled),
+            (scheduled, scheduled),
         ] {
-            let (status, is_contradictory) = expected;
-            let expected = (EventType::Freeze, Status::new(status), is_contradictory);
-            assert_eq!(read(&members(one), &members(other)), expected);
+            let body = format!(
+                r#"{{"Events":[{},{}]}}"#,
+                entry("a", one),
+                entry("A", other)
+            );
+            let (document, anomalies) = parse(body.as_bytes()).unwrap();
+            let body = format!(r#"{{"Events":[{}]}}"#, entry("a", one));
+            let (alone, _) = parse(body.as_bytes()).unwrap();
+            assert_eq!(document.events, alone.events);
+            assert!(document.contradictory.contains(&EventId::new("a")));
+            let kinds: Vec<_> = anomalies.described.iter().map(|it| it.kind).collect();
+            assert!(kinds.contains(&AnomalyKind::DuplicateEvent), "{kinds:?}");
         }
-        let reboot = r#""EventType":"Reboot","EventStatus":"Scheduled""#;
-        let expected = (EventType::Freeze, Status::Scheduled, true);
-        assert_eq!(read(&members("Scheduled"), reboot), expected);
     }
 
     #[test]
-    fn resources_of_duplicates_are_united_without_case_and_in_order() {
-        let names = |numbers: std::ops::Range<usize>, prefix: &str| {
-            let names: Vec<_> = numbers
-                .map(|number| format!(r#""{prefix}{number}""#))
-                .collect();
-            names.join(",")
-        };
-        let (lower, upper) = (names(0..6_000, "vm"), names(3_000..9_000, "VM"));
-        let body = format!(
-            r#"{{"Events":[{{"EventId":"a","Resources":[{lower}]}},{{"EventId":"A","Resources":[{upper}]}}]}}"#
-        );
-        let (document, _) = parse(body.as_bytes()).unwrap();
-        let [event] = document.events.try_into().unwrap();
-        let united = event.resources.unwrap();
-        assert_eq!(united.len(), 9_000);
-        assert_eq!((&*united[0], &*united[5_999]), ("vm0", "vm5999"));
-        assert_eq!((&*united[6_000], &*united[8_999]), ("VM6000", "VM8999"));
+    fn a_root_member_in_another_spelling_is_no_document() {
+        for body in [
+            r#"{"events":[{"EventId":"a"}],"Events":[]}"#,
+            r#"{"Events":[],"EVENTS":[{"EventId":"a"}]}"#,
+            r#"{"Events":[],"Events ":[]}"#,
+            r#"{"Events":[],"Events\u200b":[]}"#,
+            r#"{"Events":[],"events":null}"#,
+            r#"{"documentIncarnation":2,"Events":[]}"#,
+            r#"{"DocumentIncarnation":1,"document_incarnation":2,"Events":[]}"#,
+            r#"{"Events":[],"Events":[{"EventId":"a"}]}"#,
+        ] {
+            let error = parse(body.as_bytes()).unwrap_err();
+            assert!(matches!(error, ParseError::Shape(_)), "{body}: {error}");
+        }
+        assert!(parse(br#"{"Events":[],"EventsCount":0}"#).is_ok());
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub(super) fn root(text: &str) -> Result<Root<'_>, ParseError> {
         serde_json::from_str(text).map_err(|error| ParseError::Json(error.to_string()))?;
     let shape = |why: &str| ParseError::Shape(format!("{why}; it begins {}", excerpt(value.get())));
     let mut root = Object::read(value).ok_or_else(|| shape("it is not an object"))?;
+    if let Some((name, _)) = root.members.iter().find(|(name, _)| is_misspelt(name)) {
+        return Err(shape(&format!("it has a member called {}", excerpt(name))));
+    }
     if root.duplicates.contains("Events") {
         return Err(shape("it has two members called Events"));
     }
@@ -46,6 +49,14 @@ pub(super) fn root(text: &str) -> Result<Root<'_>, ParseError> {
         events,
         duplicates: root.duplicates,
     })
+}
+
+/// Whether the name of a root member differs from a documented one only in case, or in characters that are neither
+/// letters nor digits. Nobody knows which of the two has the events.
+fn is_misspelt(name: &str) -> bool {
+    let letters: String = name.chars().filter(|c| c.is_alphanumeric()).collect();
+    let mut documented = ["Events", "DocumentIncarnation"].into_iter();
+    documented.any(|it| it != name && it.eq_ignore_ascii_case(&letters))
 }
 
 /// The members of a JSON object in order. Of members with one name the last one counts.

@@ -66,8 +66,15 @@ fn has_id(entry: &RawValue) -> bool {
     object.members.iter().any(|(name, value)| {
         let is_text = || serde_json::from_str::<String>(value.get());
         &**name == "EventId" && is_text().is_ok_and(|id| !id.trim().is_empty())
-            || name.to_ascii_lowercase().ends_with("id") && has_guid(value.get())
+            || is_id_member(name) && has_guid(value.get())
     })
+}
+
+/// `EventId` and `Id` in any case. A member such as `VmId` has the id of something else.
+fn is_id_member(name: &str) -> bool {
+    ["EventId", "Id"]
+        .iter()
+        .any(|it| it.eq_ignore_ascii_case(name))
 }
 
 fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -125,6 +132,7 @@ mod tests {
             r#""web_0""#,
             r#"{"EventId":" "}"#,
             r#"{"EventType":"Freeze"}"#,
+            r#"{"EventId":7,"VmId":"3F2504E0-4F89-41D3-9A0C-0305E82C3301"}"#,
             r#"{"EventId":7,"Description":"activity 3F2504E0-4F89-41D3-9A0C-0305E82C3301"}"#,
         ] {
             assert!(unreadable(entry).has_unidentified(), "{entry}");

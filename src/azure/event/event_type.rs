@@ -33,6 +33,12 @@ pub(crate) struct TypeSpec {
     pub meaning: &'static str,
     /// How long it usually takes, for an event without an announced duration.
     pub usual_duration: Option<&'static str>,
+    /// What an advisory of this type warns of, where that is not the type itself.
+    pub advised: Option<&'static str>,
+    /// Whether an approval lets it start early. A Spot eviction is carried out, not approved.
+    pub can_be_approved: bool,
+    /// Whether seconds matter: the notice is shorter than a minute.
+    pub shows_seconds: bool,
     /// What a person should do before the event.
     pub to_do: &'static str,
 }
@@ -70,6 +76,9 @@ event_types! {
             severity: "warning",
             meaning: "the VM is paused; memory and disks are kept, connections may break",
             usual_duration: Some("some seconds"),
+            advised: None,
+            can_be_approved: true,
+            shows_seconds: false,
             to_do: "move the load of the VM before that time",
         },
         Reboot: TypeSpec {
@@ -80,6 +89,9 @@ event_types! {
             severity: "critical",
             meaning: "the VM restarts; what is in memory is lost",
             usual_duration: Some("5 to 10 minutes"),
+            advised: None,
+            can_be_approved: true,
+            shows_seconds: false,
             to_do: "move the load of the VM and save what is in memory before that time",
         },
         Redeploy: TypeSpec {
@@ -90,6 +102,9 @@ event_types! {
             severity: "critical",
             meaning: "the VM moves to another host; memory and temporary disks are lost",
             usual_duration: Some("5 to 10 minutes"),
+            advised: None,
+            can_be_approved: true,
+            shows_seconds: false,
             to_do: "move the load of the VM and save what is in memory and on the temporary disk before that time",
         },
         Preempt: TypeSpec {
@@ -100,6 +115,9 @@ event_types! {
             severity: "critical",
             meaning: "the Spot VM is evicted; memory and temporary disks are lost",
             usual_duration: None,
+            advised: None,
+            can_be_approved: false,
+            shows_seconds: true,
             to_do: "save the state of the VM now; it is gone within seconds",
         },
         Terminate: TypeSpec {
@@ -111,6 +129,9 @@ event_types! {
             severity: "warning",
             meaning: "the VM is deleted",
             usual_duration: None,
+            advised: None,
+            can_be_approved: true,
+            shows_seconds: false,
             to_do: "nothing, if the deletion is intended; else save its data now",
         },
     }
@@ -125,6 +146,9 @@ event_types! {
             severity: "info",
             meaning: "the Spot VM has a higher risk of eviction; this is advice, no maintenance is scheduled",
             usual_duration: None,
+            advised: Some("Spot eviction"),
+            can_be_approved: false,
+            shows_seconds: false,
             to_do: "move the load of the VM to another VM",
         },
     }
@@ -136,6 +160,9 @@ event_types! {
         severity: "warning",
         meaning: "a type that is not known here",
         usual_duration: None,
+        advised: None,
+        can_be_approved: false,
+        shows_seconds: false,
         to_do: "read the text of Azure and the documentation of the event type",
     }
 }

@@ -1,12 +1,15 @@
 //! Event ids and the trace ids derived from them.
 
 use std::{
+    borrow::Cow,
     fmt,
     hash::{Hash, Hasher},
 };
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use crate::base::text::visible;
 
 /// The id of one event, constant from its announcement to its end.
 ///
@@ -22,6 +25,23 @@ impl EventId {
     /// As Azure sent it.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// For people and labels: characters that are invisible are escaped, so that two ids never look the same.
+    pub(crate) fn label(&self) -> Cow<'_, str> {
+        let is_plain = |c: char| c != '\\' && visible(c) == c;
+        if self.0.chars().all(is_plain) {
+            return Cow::Borrowed(&self.0);
+        }
+        let mut label = String::with_capacity(self.0.len() + 8);
+        for character in self.0.chars() {
+            if is_plain(character) {
+                label.push(character);
+            } else {
+                label.extend(character.escape_unicode());
+            }
+        }
+        Cow::Owned(label)
     }
 
     /// The bytes of a GUID; every captured id is one.
@@ -95,6 +115,25 @@ mod tests {
         assert_eq!(upper, lower);
         assert_eq!(upper.cmp(&lower), std::cmp::Ordering::Equal);
         assert_eq!(lower.as_str(), "7b1e04c9-52da-4f6e-9c38-a40d7e91b265");
+    }
+
+    #[test]
+    fn ids_that_differ_in_an_invisible_character_have_different_labels() {
+        let ids = [
+            "a",
+            "a\u{200b}",
+            "a\u{200c}",
+            "a\n",
+            "a\t",
+            "a ",
+            r"a\u{200b}",
+        ];
+        let labels: std::collections::BTreeSet<_> = ids
+            .iter()
+            .map(|id| EventId::new(id).label().into_owned())
+            .collect();
+        assert_eq!(labels.len(), ids.len(), "{labels:?}");
+        assert!(labels.contains(r"a\u{200b}"), "{labels:?}");
     }
 
     #[test]

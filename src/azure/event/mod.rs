@@ -173,6 +173,10 @@ impl Event {
         }
     }
 
+    pub(crate) fn can_be_approved(&self) -> bool {
+        !self.is_advisory() && self.event_type.spec().can_be_approved
+    }
+
     /// What the event does to the VM: a clause of the texts for people.
     pub(crate) fn meaning(&self) -> &'static str {
         if self.is_other_advisory() {

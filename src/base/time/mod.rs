@@ -109,7 +109,7 @@ impl Timestamp {
     }
 
     /// Parses the formats found in scheduled-events documents: RFC 1123 with `GMT` or a numeric zone, RFC 3339 (UTC if
-    /// the zone is missing), and RFC 850.
+    /// the zone is missing), RFC 850 and asctime.
     ///
     /// The weekday is not checked: Microsoft's documentation has examples with a wrong one.
     pub fn parse(text: &str) -> Option<Self> {
@@ -117,6 +117,7 @@ impl Timestamp {
         rfc3339(text)
             .or_else(|| rfc1123(text))
             .or_else(|| rfc850(text))
+            .or_else(|| asctime(text))
             .map(Self)
     }
 
@@ -222,6 +223,12 @@ fn rfc850(text: &str) -> Option<jiff::Timestamp> {
     utc(civil::DateTime::strptime("%d-%b-%y %H:%M:%S", rest).ok()?)
 }
 
+/// `Sun Nov  6 08:49:37 1994`, the third form of RFC 9110, section 5.6.7. The weekday is not checked.
+fn asctime(text: &str) -> Option<jiff::Timestamp> {
+    let (_weekday, rest) = text.split_once(char::is_whitespace)?;
+    utc(civil::DateTime::strptime("%b %d %H:%M:%S %Y", rest.trim_start()).ok()?)
+}
+
 fn utc(at: civil::DateTime) -> Option<jiff::Timestamp> {
     Offset::UTC.to_timestamp(at).ok()
 }
@@ -249,6 +256,8 @@ mod tests {
             "Tuesday, 17-Nov-26 09:15:42 GMT",
             "Sunday, 17-Nov-26 09:15:42 GMT",
             " Tue, 17 Nov 2026 09:15:42 GMT\n",
+            "Tue Nov 17 09:15:42 2026",
+            "Mon Nov 17 09:15:42 2026",
         ] {
             assert_eq!(seconds(text), expected, "{text}");
         }
@@ -256,6 +265,9 @@ mod tests {
             seconds("Sun, 1 Nov 2026 09:15:42 GMT"),
             Some(1_793_524_542.0)
         );
+        for text in ["Sun Nov  1 09:15:42 2026", "Sun Nov 1 09:15:42 2026"] {
+            assert_eq!(seconds(text), Some(1_793_524_542.0), "{text}");
+        }
         assert_eq!(seconds("2026-11-17T09:15:42.5Z"), Some(1_794_906_942.5));
     }
 

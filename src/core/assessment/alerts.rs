@@ -5,13 +5,13 @@
 //! | Preempt | `Preempt` | critical |
 //! | Terminate | `Terminate` | warning |
 //! | Reboot, Redeploy of source User that waits for its start | `UserInitiatedWaiting` | warning |
-//! | Reboot, Redeploy that was Started at first sight, without a `NotBefore` | `HardwareFailure` | critical |
+//! | Reboot, Redeploy that was Started at first sight, without a `NotBefore`, while no document can have been missed | `HardwareFailure` | critical |
 //! | Reboot, Redeploy due within the hour, Started, or without a `NotBefore` | `Reboot`, `Redeploy` | critical |
 //! | the same, first seen an hour to a day ahead | `Reboot`, `Redeploy` | warning |
 //! | Freeze of 10 s or more, or of unknown duration | `Freeze` | warning |
 //! | Freeze of less than 10 s | `Freeze` | info |
 //! | Freeze, Reboot, Redeploy not of source User, first seen a day or more ahead | `DegradedHardware` | warning |
-//! | any of them that has been Started for half an hour | `Stuck` | warning |
+//! | any of them that has been Started for half an hour, but no Freeze of 0 s | `Stuck` | warning |
 //! | advisory | `Advisory` | info |
 //! | another type | `UnknownType` | warning |
 //!
@@ -25,7 +25,7 @@ use super::{Start, concerns_vm, over_at};
 use crate::{
     azure::event::{Event, EventKind, EventScope, EventType, Impact, Source},
     base::{text::label_value, time::Timestamp},
-    core::lifecycle::{IMMINENT_SECONDS, Phase, PollGap, TrackedEvent},
+    core::lifecycle::{FirstSight, IMMINENT_SECONDS, Phase, TrackedEvent},
 };
 
 /// Azure announces only predicted hardware failures more than a day ahead.
@@ -220,22 +220,21 @@ pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Timestamp) -> 
     let spec = kind.event_type.spec();
     let due = rule(spec.alert, spec.severity);
     let is_user_initiated = kind.source == Some(Source::User);
-    let is_first_seen_started = tracked.started_at == Some(tracked.first_seen_at);
+    let is_first_seen_started = tracked.first_sight != FirstSight::Waiting;
     let is_imminent = tracked.has_been_imminent(at);
     let notice = notice_seconds(tracked);
     let is_predicted = notice.is_some_and(|notice| notice >= PREDICTED_SECONDS);
     let is_ahead = notice.is_some_and(|notice| notice >= IMMINENT_SECONDS) && !is_predicted;
-    let is_without_interruption = kind.duration_seconds == Some(0);
+    let is_without_interruption = spec.impact == Impact::Pause && kind.duration_seconds == Some(0);
     let mut rules: Vec<AlertRule> = match spec.impact {
         // Where Azure approves it automatically, it is first seen Started and never waits.
         Impact::Restart if is_user_initiated && is_first_seen_started => Vec::new(),
         Impact::Restart if is_user_initiated => vec![USER_WAITING],
-        // Azure reports a failed host as a Reboot or Redeploy that is Started when first seen. After a long gap, it may
-        // have been announced.
+        // Azure reports a failed host as a Reboot or Redeploy that is Started when first seen. If a document may have been
+        // missed, it may have been announced.
         Impact::Restart
-            if is_first_seen_started
-                && tracked.event.not_before.is_none()
-                && tracked.gap != PollGap::MinimumNotice =>
+            if tracked.first_sight == FirstSight::StartedUnannounced
+                && tracked.event.not_before.is_none() =>
         {
             vec![HARDWARE_FAILURE]
         }
@@ -250,12 +249,12 @@ pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Timestamp) -> 
         Impact::Pause | Impact::Removal | Impact::None | Impact::Unknown => vec![due],
     };
     let is_host_service = is_service_of_host(&kind.event_type, kind.source.as_ref());
-    if is_predicted && is_host_service && !(spec.impact == Impact::Pause && is_without_interruption)
-    {
+    if is_predicted && is_host_service && !is_without_interruption {
         rules.push(DEGRADED_HARDWARE);
     }
     let running_since = tracked.running_since();
-    if running_since.is_some_and(|since| at.saturating_since(since) >= STUCK_AFTER) {
+    let is_late = running_since.is_some_and(|since| at.saturating_since(since) >= STUCK_AFTER);
+    if is_late && !is_without_interruption {
         rules.push(STUCK);
     }
     rules
@@ -285,19 +284,12 @@ fn in_progress(tracked: &TrackedEvent, now: Timestamp) -> Option<EventAlert<'_>>
 /// user that has not started.
 fn explains_down_vm(tracked: &TrackedEvent, now: Timestamp) -> bool {
     let event = &tracked.event;
-    let approved_at = [
-        tracked.approval_decision_at(),
-        tracked.approval_sent_at,
-        tracked.approved_at,
-        tracked.approved_elsewhere_at,
-    ];
     let from = match tracked.started_at {
         Some(at) if tracked.phase() != Phase::Scheduled => Some(at),
         _ if event.source == Some(Source::User) => None,
         _ => {
-            let approved_at = approved_at.into_iter().flatten().max();
             let announced = event.not_before.or(Some(tracked.first_seen_at));
-            approved_at.or(announced)
+            tracked.approval.last_step_at().or(announced)
         }
     };
     // An event that was cancelled before that time explains nothing.
@@ -328,7 +320,8 @@ fn is_service_of_host(event_type: &EventType, source: Option<&Source>) -> bool {
     matches!(impact, Impact::Pause | Impact::Restart) && source != Some(&Source::User)
 }
 
-/// The same for a whole event; without an interruption there is nothing to avoid.
+/// Whether a move of the VM to another host makes the event unnecessary. Without an interruption there is nothing to
+/// avoid.
 pub(super) fn is_avoidable(event: &Event) -> bool {
     is_service_of_host(&event.event_type, event.source.as_ref()) && !event.is_without_interruption()
 }

@@ -6,7 +6,7 @@ use crate::{
     azure::event::{Event, EventId, EventScope, EventType, Source, Status},
     base::time::{Moment, Timestamp},
     core::{
-        lifecycle::{End, Outcome, PollGap, TrackedEvent},
+        lifecycle::{End, FirstSight, Outcome, PollGap, TrackedEvent},
         snapshot::Snapshot,
     },
 };
@@ -38,6 +38,9 @@ pub(crate) fn tracked(event_type: &str, source: &str, not_before: Option<i64>) -
 pub(crate) fn started(mut tracked: TrackedEvent, seconds: i64) -> TrackedEvent {
     tracked.started_at = Some(at(seconds));
     tracked.event.status = Status::Started;
+    if seconds == 0 {
+        tracked.first_sight = FirstSight::StartedUnannounced;
+    }
     tracked
 }
 

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     azure::{
         Identity,
-        event::{EventScope, EventType, Impact, Source, resource_name},
+        event::{EventScope, Impact, Source, resource_name},
     },
     base::{
         text::{cut, label_value},
@@ -74,14 +74,15 @@ impl<'a> Text<'a> {
         let identity = snapshot.identity.as_deref();
         let is_stuck = rules.contains(&STUCK);
         let stuck_at = tracked.running_since().map(|at| at.after(STUCK_AFTER));
+        let approval = &tracked.approval;
         let changes = [
             Some(tracked.changed_at),
             over_at,
-            tracked.approval_decided_at,
-            tracked.approval_withdrawn_at,
-            tracked.approval_sent_at,
-            tracked.approved_at,
-            tracked.approved_elsewhere_at,
+            approval.decided_at,
+            approval.withdrawn_at,
+            approval.sent_at,
+            approval.accepted_at,
+            approval.elsewhere_at,
             over_at
                 .and(tracked.interruptions.last())
                 .map(|last| last.until),
@@ -119,6 +120,21 @@ impl<'a> Text<'a> {
     fn summary(&self) -> String {
         let event = &self.tracked.event;
         let event_type = label_value(event.event_type.as_str());
+        let prefix = match self {
+            _ if self.has(STUCK) && !self.is_over => "Stuck: ",
+            _ if self.is_user_initiated() => "User ",
+            _ if self.has(HARDWARE_FAILURE) => "Hardware failure: ",
+            _ if self.has(DEGRADED_HARDWARE) => "Degraded hardware: ",
+            _ => "",
+        };
+        let (what, preposition) = if event.is_advisory() {
+            let kind = event.event_type.spec().advised.unwrap_or(&event_type);
+            (format!("{kind} advisory"), " for")
+        } else if event.is_without_interruption() {
+            ("Host maintenance".to_owned(), " of")
+        } else {
+            (format!("{prefix}{event_type}"), " of")
+        };
         let (names, count) = self.names(1);
         let who = match (names.first(), count) {
             (None, _) => "a VM".to_owned(),
@@ -126,23 +142,22 @@ impl<'a> Text<'a> {
             (Some(name), 2) => format!("{name} and 1 more VM"),
             (Some(name), _) => format!("{name} and {} more VMs", count - 1),
         };
-        let subject = if event.is_advisory() {
-            let kind = match event.event_type {
-                EventType::SpotRebalanceRecommendation => "Spot eviction",
-                _ => event_type.as_ref(),
-            };
-            format!("{kind} advisory for {who}")
-        } else if event.is_without_interruption() {
-            format!("Host maintenance of {who} without interruption")
+        let without = if event.is_without_interruption() && !event.is_advisory() {
+            " without interruption"
         } else {
-            let prefix = match self {
-                _ if self.has(STUCK) && !self.is_over => "Stuck: ",
-                _ if self.is_user_initiated() => "User ",
-                _ if self.has(HARDWARE_FAILURE) => "Hardware failure: ",
-                _ if self.has(DEGRADED_HARDWARE) => "Degraded hardware: ",
-                _ => "",
+            ""
+        };
+        let subject = format!("{what}{preposition} {who}{without}");
+        let subject = if self.tracked.scope == EventScope::Unknown && !self.is_over {
+            let this = label_value(self.vm_name.unwrap_or("this VM"));
+            let what = if event.resources.is_some() {
+                subject
+            } else {
+                what
             };
-            format!("{prefix}{event_type} of {who}")
+            format!("{what} may affect {this}")
+        } else {
+            subject
         };
         cut(format!("{subject}{}", self.progress()), MAX_BYTES)
     }
@@ -171,7 +186,9 @@ impl<'a> Text<'a> {
                     None => " at any moment".to_owned(),
                 }
             }
-            Start::NotAnnounced if self.is_user_initiated() => waits.to_owned(),
+            Start::NotAnnounced if self.is_user_initiated() => {
+                format!("{waits}, or starts at any moment")
+            }
             Start::NotAnnounced => " at any moment".to_owned(),
         }
     }
@@ -208,7 +225,7 @@ impl<'a> Text<'a> {
                 .description_text()
                 .filter(|_| azure_chars > 0)
                 .map(azure),
-            Some(format!("Event: {}", label_value(event.id.as_str()))),
+            Some(format!("Event: {}", event.id.label())),
         ];
         lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
     }
@@ -284,7 +301,7 @@ impl<'a> Text<'a> {
     /// The time of day, with the date unless it is that of the change, and with seconds for a Spot eviction.
     fn clock(&self, at: Timestamp) -> String {
         let day = |at: Timestamp| at.format("%F");
-        let format = if self.tracked.event.event_type == EventType::Preempt {
+        let format = if self.tracked.event.event_type.spec().shows_seconds {
             "%H:%M:%S UTC"
         } else if day(at) == day(self.since) {
             "%H:%M UTC"
@@ -315,7 +332,9 @@ impl<'a> Text<'a> {
         if !self.is_over {
             return None;
         }
-        let Some(end) = tracked.end.filter(|_| tracked.scope != EventScope::Other) else {
+        // An event that has named this VM, and no longer does. One that never named it has an outcome like any other.
+        let has_left = tracked.left_at.is_some() && tracked.scope == EventScope::Other;
+        let Some(end) = tracked.end.filter(|_| !has_left) else {
             let name = self.vm_name.unwrap_or("this VM");
             return Some(format!("changed: it does not name {}", label_value(name)));
         };

@@ -29,14 +29,12 @@ pub(crate) fn interrupts_vm(tracked: &TrackedEvent) -> bool {
     tracked.scope == EventScope::Own
         && !tracked.event.is_advisory()
         && !tracked.event.is_without_interruption()
-        && !tracked.may_be_foreign()
 }
 
 /// Whether this exporter speaks about the event: it names this VM, may do so, or did until a few minutes ago.
 pub(crate) fn concerns_vm(tracked: &TrackedEvent, now: Timestamp) -> bool {
     let has_just_left = |left_at| now.saturating_since(left_at) < ENDED_RETENTION;
-    let is_own = tracked.scope != EventScope::Other || tracked.left_at.is_some_and(has_just_left);
-    is_own && !tracked.may_be_foreign()
+    tracked.scope != EventScope::Other || tracked.left_at.is_some_and(has_just_left)
 }
 
 /// Whether the last document lists the event for this VM. `None` if that is not known: the last poll failed, or the

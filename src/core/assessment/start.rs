@@ -20,7 +20,7 @@ pub(crate) enum Start {
     AboutToBeApproved,
     /// In the past if it is overdue.
     NotBefore(Timestamp),
-    /// Azure gave no `NotBefore`.
+    /// Azure gave no readable `NotBefore`: it may start at any moment.
     NotAnnounced,
 }
 
@@ -31,8 +31,8 @@ impl Start {
             (Phase::Started, _) => {
                 Self::Started(tracked.running_since().unwrap_or(tracked.first_seen_at))
             }
-            (Phase::Scheduled, _) if tracked.is_approved() => Self::Approved,
-            (Phase::Scheduled, _) if tracked.may_be_approved() => Self::MayBeApproved,
+            (Phase::Scheduled, _) if tracked.approval.is_approved() => Self::Approved,
+            (Phase::Scheduled, _) if tracked.approval.may_be_approved() => Self::MayBeApproved,
             (Phase::Scheduled, _) if tracked.is_before_its_approval(now) => Self::AboutToBeApproved,
             (Phase::Scheduled, Some(not_before)) => Self::NotBefore(not_before),
             (Phase::Scheduled, None) => Self::NotAnnounced,
@@ -40,14 +40,16 @@ impl Start {
     }
 
     /// Seconds from `now` to the start: negative infinity if it has started or may start at any moment, `None` if it
-    /// is not known.
+    /// never starts.
     pub(crate) fn seconds_from(self, now: Timestamp) -> Option<f64> {
         match self {
-            Self::Started(_) | Self::Approved | Self::MayBeApproved | Self::AboutToBeApproved => {
-                Some(f64::NEG_INFINITY)
-            }
+            Self::Started(_)
+            | Self::Approved
+            | Self::MayBeApproved
+            | Self::AboutToBeApproved
+            | Self::NotAnnounced => Some(f64::NEG_INFINITY),
             Self::NotBefore(not_before) => Some(not_before.seconds_from(now)),
-            Self::Never | Self::NotAnnounced => None,
+            Self::Never => None,
         }
     }
 

@@ -8,6 +8,7 @@ use crate::{
     core::{
         approval::ApprovalPolicy,
         lifecycle::{SavedState, TrackedEvent, Transition},
+        pause::ProcessDelay,
         snapshot::{ExportCounts, PushCounts, ReceiverStates, Snapshot},
     },
 };
@@ -44,6 +45,8 @@ pub enum Input {
         result: Result<(), RequestError>,
         took: Duration,
     },
+    /// The process was kept from running, as measured before the next tick or poll.
+    Delayed(ProcessDelay),
     /// A tick of the heartbeat, due every [`pause::PERIOD`](crate::core::pause::PERIOD) while
     /// [`Engine::looks_for_pauses`](super::Engine::looks_for_pauses).
     Tick,

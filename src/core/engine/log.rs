@@ -6,13 +6,12 @@ use crate::{
     azure::{
         Identity, RequestError,
         document::{Anomaly, AnomalyKind},
-        event::{EventScope, Source},
     },
     base::time::Timestamp,
     core::{
-        approval::ApprovalPolicy,
-        lifecycle::{Phase, TrackedEvent, Transition},
-        snapshot::{Approval, Failure},
+        approval::Approval,
+        lifecycle::{TrackedEvent, Transition},
+        snapshot::Failure,
     },
 };
 
@@ -75,33 +74,4 @@ pub enum LogEntry {
     },
     StateWriteStalled,
     StateWriteRecovered,
-}
-
-/// Whether to log a decision about an approval. Left out is what a transition logs: an approval, and a start. So are
-/// decisions not to approve an advisory, an event of other VMs that the policy never approves and, while approvals are
-/// off, an event that no user requested; but not one that takes back a decision to approve.
-pub(super) fn should_log(
-    before: Option<&Approval>,
-    now: &Approval,
-    tracked: &TrackedEvent,
-    policy: &ApprovalPolicy,
-) -> bool {
-    let label = |approval: &Approval| (approval.decision(), approval.reason());
-    if before.map(label) == Some(label(now)) {
-        return false;
-    }
-    match now {
-        Approval::Approved { .. } | Approval::ApprovedElsewhere { .. } => false,
-        Approval::Withheld(_) => {
-            let is_taken_back =
-                before.is_some_and(|before| !matches!(before, Approval::Withheld(_)));
-            let is_user_event = tracked.event.source == Some(Source::User);
-            let is_of_interest = match tracked.scope {
-                EventScope::Other => policy.for_group && is_user_event,
-                EventScope::Own | EventScope::Unknown => policy.is_on() || is_user_event,
-            };
-            is_taken_back || (is_of_interest && tracked.phase() == Phase::Scheduled)
-        }
-        _ => true,
-    }
 }

@@ -10,7 +10,6 @@
 //! approval is part of the state before its request is sent.
 
 mod anomalies;
-mod approvals;
 mod health;
 mod interface;
 mod log;
@@ -19,7 +18,7 @@ mod save_schedule;
 
 use std::{sync::Arc, time::Duration};
 
-use self::{anomalies::AnomalyTracker, approvals::Approvals, save_schedule::SaveSchedule};
+use self::{anomalies::AnomalyTracker, save_schedule::SaveSchedule};
 pub use self::{
     interface::{Changes, Effect, EngineConfig, Input},
     log::LogEntry,
@@ -32,11 +31,16 @@ use crate::{
     },
     base::time::Moment,
     core::{
+        approval::Approvals,
+        assessment::Start,
         lifecycle::{ENDED_RETENTION, TrackedEvent, Tracker, Transition},
         pause::PauseDetector,
         snapshot::{EventCounters, Health, OutputCounters, Snapshot, TransitionHistory},
     },
 };
+
+/// An event that can start within this time is about to interrupt the VM.
+const SOON: Duration = Duration::from_mins(5);
 
 /// Transitions of restored events that wait for the identity of this VM. Further ones are not logged, counted or sent.
 const MAX_HELD: usize = 1_000;
@@ -57,6 +61,7 @@ pub struct Engine {
     metadata_name: Option<Arc<str>>,
     /// From instance metadata or, until they answer, from the restored state.
     vm_id: Option<String>,
+    started_at: Moment,
     /// Transitions of restored events until it is known that the state is that of this VM.
     held: Vec<Transition>,
     /// The error of the last request for the identity, if it failed.
@@ -122,6 +127,7 @@ impl Engine {
             vm_name,
             metadata_name,
             vm_id,
+            started_at: now,
             held: Vec::new(),
             identity_error: None,
             approvals: Approvals::new(config.approvals),
@@ -142,6 +148,7 @@ impl Engine {
             Input::ApprovalSent { id, result, took } => {
                 self.approval_sent(&id, result.err().as_ref(), took, now);
             }
+            Input::Delayed(delay) => self.pauses.delay(delay),
             Input::Tick => self.tick(now),
             Input::StateWritten(result) => {
                 let log = self.saves.written(result);
@@ -168,7 +175,7 @@ impl Engine {
 
     /// Whether heartbeat ticks are needed: an event that names this VM is pending.
     pub fn looks_for_pauses(&self) -> bool {
-        self.tracker.is_own_pending()
+        self.tracker.own_pending().next().is_some()
     }
 
     pub(crate) fn has_succeeded(&self) -> bool {
@@ -181,8 +188,9 @@ impl Engine {
     }
 
     pub fn snapshot(&self, now: Moment) -> Snapshot {
+        let events = self.tracker.events().into_iter();
         Snapshot {
-            events: self.tracker.events().into(),
+            events: events.filter(|tracked| !tracked.may_be_foreign()).collect(),
             past: self.tracker.past().into(),
             transitions: Arc::clone(&self.history),
             has_document: self.tracker.document_at().is_some(),
@@ -263,7 +271,7 @@ impl Engine {
                 snapshot,
             })
         }));
-        if self.saves.begin(self.tracker.pending() > 0, now) {
+        if self.saves.begin(self.heartbeat(now), now) {
             effects.push(Effect::SaveState(Box::new(self.saved_state(now))));
         }
         effects.extend(snapshot.filter(|_| publishes).map(Effect::Publish));
@@ -281,6 +289,20 @@ impl Engine {
             history.record(&scope_changes, &approvals);
             self.publish = true;
         }
+    }
+
+    /// How often the state is written although nothing changes. The last write before a reboot is the beginning of the
+    /// interruption.
+    fn heartbeat(&self, now: Moment) -> Duration {
+        let interval = |tracked| {
+            if Start::of(tracked, now.wall).is_within(SOON, now.wall) {
+                save_schedule::SOON_INTERVAL
+            } else {
+                save_schedule::PENDING_INTERVAL
+            }
+        };
+        let intervals = self.tracker.own_pending().map(interval);
+        intervals.min().unwrap_or(save_schedule::IDLE_INTERVAL)
     }
 
     fn saved_state(&self, now: Moment) -> SavedState {

@@ -11,10 +11,15 @@ use crate::{
     },
     base::time::{Moment, Timestamp},
     core::{
-        lifecycle::{Tracker, Transition, TransitionKind},
-        snapshot::{ApprovalResult, SkipReason, TypeLabel},
+        approval::{ApprovalRecord, SkipReason},
+        lifecycle::{Tracker, Transition, TransitionKind, WarmUp},
+        snapshot::{ApprovalResult, TypeLabel},
     },
 };
+
+/// A restored state counts as that of this VM if instance metadata have not answered after this time. The end of an
+/// event that nobody can confirm would never be known.
+const OWNER_TIMEOUT: Duration = WarmUp::TIME;
 
 impl Engine {
     pub(super) fn polled(
@@ -39,6 +44,9 @@ impl Engine {
             self.health.unreadable_entries = document.unreadable.entries;
             self.approvals.set_document(document);
         }
+        if now.elapsed_since(self.started_at) >= OWNER_TIMEOUT {
+            self.confirm_owner();
+        }
         let is_first = !self.has_succeeded();
         // This document may begin a warm-up, in which it ends less.
         let (ended_failure, warming_up) = self.health.succeed(now);
@@ -54,7 +62,7 @@ impl Engine {
             self.log(LogEntry::PollingRecovered {
                 failed_for: ended_failure.map(|failure| now.wall.saturating_since(failure.since)),
                 incarnation: self.health.incarnation,
-                pending: self.tracker.pending(),
+                pending: self.tracker.pending().count(),
             });
         }
         if let Some(until) = warming_up {
@@ -77,7 +85,7 @@ impl Engine {
             .clone()
             .filter(|_| is_new || is_new_status)
         {
-            let pending = self.tracker.pending();
+            let pending = self.tracker.pending().count();
             self.log(LogEntry::PollingFailed { failure, pending });
         }
     }
@@ -250,17 +258,20 @@ impl Engine {
             may_send,
             now,
         );
-        self.effects
-            .extend(evaluation.log.into_iter().map(Effect::Log));
+        for (approval, tracked) in evaluation.news {
+            self.log(LogEntry::Approval { approval, tracked });
+        }
         for event_type in evaluation.dry_runs {
             self.count_approval(event_type, ApprovalResult::DryRun);
         }
         for (id, is_intended) in evaluation.intentions {
-            self.tracker.record_intention(&id, is_intended, now.wall);
+            let step = |approval: &mut ApprovalRecord| approval.intend(is_intended, now.wall);
+            self.tracker.record_step(&id, step);
             self.saves.mark();
         }
         if let Some(id) = evaluation.send {
-            self.tracker.record_approval_request(&id, now.wall);
+            let step = |approval: &mut ApprovalRecord| approval.sent_at = Some(now.wall);
+            self.tracker.record_step(&id, step);
             self.saves.mark_urgent();
             self.approve = Some(id);
         }

@@ -1,5 +1,5 @@
-//! When the state is saved: after each change, once a second while an event is pending, and once a second after a
-//! failure. Otherwise every ten minutes, so that a restart knows how old the last document is.
+//! When the state is saved: after each change, at each heartbeat, and once a second after a failure. The heartbeat on
+//! disk tells a restart how old the last document is, and when the VM went down.
 
 use std::time::Duration;
 
@@ -8,26 +8,28 @@ use crate::base::time::Moment;
 
 /// A write that takes longer is reported and counted as a failure.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// From one write to the next while an event is pending, and from one attempt to the next while writes fail.
-const INTERVAL: Duration = Duration::from_secs(1);
-/// From one write to the next while no event is pending.
-const IDLE_INTERVAL: Duration = Duration::from_mins(10);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Write {
-    None,
-    Outstanding,
-    Stalled,
-}
+/// From one attempt to the next while writes fail.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// The heartbeat while an event that names this VM has started, or can start within five minutes.
+pub(super) const SOON_INTERVAL: Duration = Duration::from_secs(1);
+/// The heartbeat while one is pending further ahead.
+pub(super) const PENDING_INTERVAL: Duration = Duration::from_secs(30);
+/// The heartbeat otherwise.
+pub(super) const IDLE_INTERVAL: Duration = Duration::from_mins(10);
 
 /// One write is outstanding at a time; the changes during it are saved by the next one.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that are independent")]
 pub(super) struct SaveSchedule {
     is_persistent: bool,
     /// Something changed since the last write began, or that write failed.
     is_dirty: bool,
     is_failing: bool,
-    write: Write,
+    /// When the outstanding write began, by the monotonic clock.
+    outstanding_since: Option<Duration>,
+    /// The outstanding write is late, and was counted as failed.
+    is_stalled: bool,
+    /// When the last write began, by the monotonic clock; `None` if the next one is not to wait.
     begun_at: Option<Duration>,
     failures: u64,
 }
@@ -39,7 +41,8 @@ impl SaveSchedule {
             is_persistent,
             is_dirty: true,
             is_failing: false,
-            write: Write::None,
+            outstanding_since: None,
+            is_stalled: false,
             begun_at: None,
             failures: 0,
         }
@@ -49,7 +52,7 @@ impl SaveSchedule {
         self.is_dirty = true;
     }
 
-    /// The next write does not wait for [`INTERVAL`].
+    /// The next write does not wait, even while writes fail.
     pub(super) fn mark_urgent(&mut self) {
         self.is_dirty = true;
         self.begun_at = None;
@@ -61,29 +64,31 @@ impl SaveSchedule {
     }
 
     /// Whether a write is due; it counts as begun then.
-    pub(super) fn begin(&mut self, is_pending: bool, now: Moment) -> bool {
-        if !self.is_persistent || self.write != Write::None {
+    pub(super) fn begin(&mut self, heartbeat: Duration, now: Moment) -> bool {
+        if !self.is_persistent || self.outstanding_since.is_some() {
             return false;
         }
-        let interval = if self.is_failing || is_pending {
-            INTERVAL
+        let interval = if self.is_failing {
+            RETRY_INTERVAL
+        } else if self.is_dirty {
+            Duration::ZERO
         } else {
-            IDLE_INTERVAL
+            heartbeat
         };
-        let begun_at = self.begun_at;
-        let is_over = begun_at.is_none_or(|at| now.monotonic.saturating_sub(at) >= interval);
-        let is_due = is_over || self.is_dirty && !self.is_failing;
+        let elapsed = self.begun_at.map(|at| now.monotonic.saturating_sub(at));
+        let is_due = elapsed.is_none_or(|elapsed| elapsed >= interval);
         if is_due {
             self.is_dirty = false;
-            self.write = Write::Outstanding;
             self.begun_at = Some(now.monotonic);
+            self.outstanding_since = self.begun_at;
         }
         is_due
     }
 
     /// The outstanding write ended. Only a change is logged.
     pub(super) fn written(&mut self, result: Result<(), String>) -> Option<LogEntry> {
-        let was_stalled = std::mem::replace(&mut self.write, Write::None) == Write::Stalled;
+        self.outstanding_since = None;
+        let was_stalled = std::mem::take(&mut self.is_stalled);
         // After a late write the next one may be late too, even if this one succeeded.
         let is_failing = result.is_err() || was_stalled;
         let was_failing = std::mem::replace(&mut self.is_failing, is_failing);
@@ -99,11 +104,11 @@ impl SaveSchedule {
 
     /// Checks whether the outstanding write takes too long. It is counted as failed, once.
     pub(super) fn check_stall(&mut self, now: Moment) -> Option<LogEntry> {
-        let begun_at = self.begun_at.filter(|_| self.write == Write::Outstanding)?;
+        let begun_at = self.outstanding_since.filter(|_| !self.is_stalled)?;
         if now.monotonic.saturating_sub(begun_at) < STALL_TIMEOUT {
             return None;
         }
-        self.write = Write::Stalled;
+        self.is_stalled = true;
         self.failures += 1;
         let was_failing = std::mem::replace(&mut self.is_failing, true);
         (!was_failing).then_some(LogEntry::StateWriteStalled)
@@ -130,33 +135,36 @@ mod tests {
     #[test]
     fn a_change_is_written_at_once_and_a_pending_event_once_a_second() {
         let mut saves = SaveSchedule::new(true);
-        assert!(saves.begin(false, at(0)));
+        assert!(saves.begin(IDLE_INTERVAL, at(0)));
         assert_eq!(saves.written(Ok(())), None);
-        assert!(!saves.begin(false, at(5_000)), "nothing has changed");
-        assert!(saves.begin(true, at(5_000)));
+        assert!(
+            !saves.begin(IDLE_INTERVAL, at(5_000)),
+            "nothing has changed"
+        );
+        assert!(saves.begin(SOON_INTERVAL, at(5_000)));
         saves.written(Ok(()));
-        assert!(!saves.begin(true, at(5_999)));
+        assert!(!saves.begin(SOON_INTERVAL, at(5_999)));
         saves.mark();
-        assert!(saves.begin(true, at(5_999)));
+        assert!(saves.begin(SOON_INTERVAL, at(5_999)));
     }
 
     #[test]
     fn without_a_pending_event_the_state_is_written_every_ten_minutes() {
         let mut saves = SaveSchedule::new(true);
-        assert!(saves.begin(false, at(0)));
+        assert!(saves.begin(IDLE_INTERVAL, at(0)));
         saves.written(Ok(()));
-        assert!(!saves.begin(false, at(599_999)));
-        assert!(saves.begin(false, at(600_000)));
+        assert!(!saves.begin(IDLE_INTERVAL, at(599_999)));
+        assert!(saves.begin(IDLE_INTERVAL, at(600_000)));
     }
 
     #[test]
     fn a_change_during_a_write_is_written_after_it() {
         let mut saves = SaveSchedule::new(true);
-        assert!(saves.begin(false, at(0)));
+        assert!(saves.begin(IDLE_INTERVAL, at(0)));
         saves.mark();
-        assert!(!saves.begin(false, at(0)), "one write at a time");
+        assert!(!saves.begin(IDLE_INTERVAL, at(0)), "one write at a time");
         saves.written(Ok(()));
-        assert!(saves.begin(false, at(1)));
+        assert!(saves.begin(IDLE_INTERVAL, at(1)));
     }
 
     #[test]
@@ -166,13 +174,16 @@ mod tests {
         let mut logged = 0;
         for tenth in 0..30 {
             saves.mark();
-            if saves.begin(true, at(100 * tenth)) {
+            if saves.begin(SOON_INTERVAL, at(100 * tenth)) {
                 attempts += 1;
                 logged += u32::from(saves.written(failed()).is_some());
             }
         }
         assert_eq!((attempts, logged, saves.failures()), (3, 1, 3));
-        assert!(saves.begin(false, at(3_000)), "what was not written is due");
+        assert!(
+            saves.begin(IDLE_INTERVAL, at(3_000)),
+            "what was not written is due"
+        );
         assert_eq!(saves.written(Ok(())), Some(LogEntry::StateWriteRecovered));
         assert_eq!(saves.failures(), 3);
     }
@@ -180,17 +191,31 @@ mod tests {
     #[test]
     fn a_stalled_write_is_one_failure_and_two_log_lines() {
         let mut saves = SaveSchedule::new(true);
-        assert!(saves.begin(false, at(0)));
+        assert!(saves.begin(IDLE_INTERVAL, at(0)));
         assert_eq!(saves.check_stall(at(4_999)), None);
         assert_eq!(
             saves.check_stall(at(5_000)),
             Some(LogEntry::StateWriteStalled)
         );
         assert_eq!(saves.check_stall(at(6_000)), None);
-        assert!(!saves.begin(true, at(60_000)), "it is still outstanding");
+        assert!(
+            !saves.begin(SOON_INTERVAL, at(60_000)),
+            "it is still outstanding"
+        );
         assert_eq!(saves.written(Ok(())), None, "it was late");
-        assert!(saves.begin(true, at(60_000)));
+        assert!(saves.begin(SOON_INTERVAL, at(60_000)));
         assert_eq!(saves.written(Ok(())), Some(LogEntry::StateWriteRecovered));
+        assert_eq!(saves.failures(), 1);
+    }
+
+    #[test]
+    fn an_urgent_change_during_a_write_hides_no_stall() {
+        let mut saves = SaveSchedule::new(true);
+        assert!(saves.begin(IDLE_INTERVAL, at(0)));
+        saves.mark_urgent();
+        assert!(!saves.begin(SOON_INTERVAL, at(4_000)));
+        let stalled = saves.check_stall(at(5_000));
+        assert_eq!(stalled, Some(LogEntry::StateWriteStalled));
         assert_eq!(saves.failures(), 1);
     }
 
@@ -199,7 +224,7 @@ mod tests {
         let mut saves = SaveSchedule::new(true);
         let mut logged = 0;
         for minute in 0..10 {
-            assert!(saves.begin(true, at(60_000 * minute)));
+            assert!(saves.begin(SOON_INTERVAL, at(60_000 * minute)));
             logged += usize::from(saves.check_stall(at(60_000 * minute + 7_000)).is_some());
             logged += usize::from(saves.written(Ok(())).is_some());
         }
@@ -210,7 +235,7 @@ mod tests {
     fn a_write_that_is_only_slow_is_not_a_failure() {
         let mut saves = SaveSchedule::new(true);
         for minute in 0..10 {
-            assert!(saves.begin(true, at(60_000 * minute)));
+            assert!(saves.begin(SOON_INTERVAL, at(60_000 * minute)));
             assert_eq!(saves.check_stall(at(60_000 * minute + 3_000)), None);
             assert_eq!(saves.written(Ok(())), None);
         }
@@ -221,16 +246,16 @@ mod tests {
     fn nothing_is_written_without_a_state_directory() {
         let mut saves = SaveSchedule::new(false);
         saves.mark_urgent();
-        assert!(!saves.begin(true, at(0)));
+        assert!(!saves.begin(SOON_INTERVAL, at(0)));
     }
 
     #[test]
     fn the_last_write_does_not_wait_for_the_interval() {
         let mut saves = SaveSchedule::new(true);
-        assert!(saves.begin(false, at(0)));
+        assert!(saves.begin(IDLE_INTERVAL, at(0)));
         saves.written(failed());
-        assert!(!saves.begin(false, at(10)));
+        assert!(!saves.begin(IDLE_INTERVAL, at(10)));
         saves.mark_urgent();
-        assert!(saves.begin(false, at(10)));
+        assert!(saves.begin(IDLE_INTERVAL, at(10)));
     }
 }

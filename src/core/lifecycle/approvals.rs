@@ -1,37 +1,26 @@
 //! The approval of a tracked event, step by step.
 
 use super::{
-    entry::TrackerEntry,
     tracker::Tracker,
     transition::{Transition, TransitionKind},
 };
-use crate::{azure::event::EventId, base::time::Timestamp};
+use crate::{azure::event::EventId, base::time::Timestamp, core::approval::ApprovalRecord};
 
 impl Tracker {
-    /// The approval policy decided that an event is to be approved, or took that back, which stays on record for the
-    /// trace.
-    pub(crate) fn record_intention(&mut self, id: &EventId, is_intended: bool, at: Timestamp) {
+    /// Changes the record of the approval of an event.
+    pub(crate) fn record_step(&mut self, id: &EventId, step: impl FnOnce(&mut ApprovalRecord)) {
         if let Some(entry) = self.entries.get_mut(id) {
-            let tracked = entry.tracked_mut();
-            if is_intended {
-                tracked.approval_decided_at = Some(at);
-            }
-            tracked.approval_withdrawn_at = (!is_intended).then_some(at);
-        }
-    }
-
-    pub(crate) fn record_approval_request(&mut self, id: &EventId, now: Timestamp) {
-        if let Some(entry) = self.entries.get_mut(id) {
-            entry.tracked_mut().approval_sent_at = Some(now);
+            step(&mut entry.tracked_mut().approval);
         }
     }
 
     /// IMDS accepted the approval of an event.
     pub fn record_approval(&mut self, id: &EventId, now: Timestamp) -> Option<Transition> {
-        let entry = self.unapproved(id)?;
-        let tracked = entry.tracked_mut();
-        tracked.approved_at = Some(now);
-        tracked.approval_failed_at = None;
+        if !self.is_unapproved(id) {
+            return None;
+        }
+        let entry = self.entries.get_mut(id)?;
+        entry.tracked_mut().approval.accept(now);
         Some(entry.transition(TransitionKind::Approved, now))
     }
 
@@ -42,17 +31,15 @@ impl Tracker {
         may_be_accepted: bool,
         now: Timestamp,
     ) {
-        if let Some(entry) = self.unapproved(id) {
-            let tracked = entry.tracked_mut();
-            tracked.approval_sent_at = tracked.approval_sent_at.filter(|_| may_be_accepted);
-            tracked.approval_failed_at = Some(now);
+        if self.is_unapproved(id) {
+            self.record_step(id, |approval| approval.fail(may_be_accepted, now));
         }
     }
 
     /// A pending event of which this exporter knows no approval.
-    fn unapproved(&mut self, id: &EventId) -> Option<&mut TrackerEntry> {
-        let entry = self.entries.get_mut(id)?;
-        let tracked = &entry.tracked;
-        (tracked.is_pending() && tracked.approved_at.is_none()).then_some(entry)
+    fn is_unapproved(&self, id: &EventId) -> bool {
+        self.entries.get(id).is_some_and(|entry| {
+            entry.tracked.is_pending() && entry.tracked.approval.accepted_at.is_none()
+        })
     }
 }

@@ -41,9 +41,6 @@ impl TrackedEvent {
 
     /// The longest interruption. `DurationInSeconds` announces a single interruption, so the two are comparable.
     pub(crate) fn observed_interruption(&self) -> Option<Duration> {
-        self.interruptions
-            .iter()
-            .map(|interruption| interruption.length)
-            .max()
+        self.longest_interruption
     }
 }

@@ -4,21 +4,28 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     absence::Absence,
+    difference::{APPROVAL_MARGIN, Difference, StartChange},
     evidence::{Disappearance, outcome},
     outcome::End,
-    revision::{is_other_kind, is_rest_equal, is_started, revise},
+    revision::{is_started, revise},
     saved_state::SavedState,
-    tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent},
+    tracked_event::{FirstSight, Interruption, MissingMembers, PollGap, TrackedEvent},
     transition::{Transition, TransitionKind},
 };
 use crate::{
-    azure::event::{Event, EventScope, EventType, Impact, Status, VmNames},
+    azure::event::{Event, EventScope, Source, Status, VmNames},
     base::time::{Moment, Timestamp},
 };
 
-/// An event that starts by less than this before its `NotBefore` is not taken for approved: the clocks of this VM and
-/// of Azure differ.
-const APPROVAL_MARGIN: Duration = Duration::from_secs(10);
+/// What is known about the time before the document with an event.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sight {
+    pub(super) gap: PollGap,
+    /// No document can have been missed since the last one.
+    pub(super) is_complete: bool,
+    /// The end of an event whose id becomes another one.
+    pub(super) disappearance: Disappearance,
+}
 
 /// A tracked event, and what only the tracker needs.
 #[derive(Debug, Clone)]
@@ -37,11 +44,16 @@ impl TrackerEntry {
     pub(super) fn begin(
         event: &Event,
         scope: EventScope,
-        gap: PollGap,
+        sight: Sight,
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) -> Self {
-        let tracked = TrackedEvent::begin(event.clone(), scope, gap, now.wall);
+        let mut tracked = TrackedEvent::begin(event.clone(), scope, sight.gap, now.wall);
+        tracked.first_sight = match (is_started(event), sight.is_complete) {
+            (false, _) => FirstSight::Waiting,
+            (true, false) => FirstSight::Started,
+            (true, true) => FirstSight::StartedUnannounced,
+        };
         let mut entry = Self {
             tracked: Arc::new(tracked),
             due_at: event.not_before.map(|due| due.on_monotonic_clock(now)),
@@ -75,6 +87,7 @@ impl TrackerEntry {
             }
         }
         tracked.is_owner_unknown = saved.owner().is_some();
+        tracked.upgrade();
         let due = event.event.not_before;
         Self {
             due_at: due.map(|due| due.on_monotonic_clock(now)),
@@ -87,11 +100,16 @@ impl TrackerEntry {
     }
 
     /// What the last document says about the event beside its values. Without a transition of its own.
-    pub(super) fn set_reported(&mut self, missing: MissingMembers, is_contradictory: bool) {
-        if (self.tracked.missing, self.tracked.is_contradictory) != (missing, is_contradictory) {
+    pub(super) fn set_reported(&mut self, missing: MissingMembers, contradicts_itself: bool) {
+        let tracked = &self.tracked;
+        let lost_user_source = missing.source && tracked.event.source == Some(Source::User);
+        let trust = tracked
+            .trust
+            .after_document(contradicts_itself, lost_user_source);
+        if (tracked.missing, tracked.trust) != (missing, trust) {
             let tracked = self.tracked_mut();
             tracked.missing = missing;
-            tracked.is_contradictory = is_contradictory;
+            tracked.trust = trust;
         }
     }
 
@@ -167,7 +185,7 @@ impl TrackerEntry {
         &mut self,
         event: &Event,
         vm: VmNames<'_>,
-        gap: PollGap,
+        sight: Sight,
         at: Moment,
         transitions: &mut Vec<Transition>,
     ) {
@@ -177,55 +195,64 @@ impl TrackerEntry {
         }
         let scope = event.scope(vm);
         let revised = revise(&self.tracked.event, event);
-        if self.tracked.event.is_advisory() && !revised.is_advisory() {
-            return self.become_maintenance(&revised, scope, gap, at, transitions);
+        if self.tracked.event.is_advisory() != revised.is_advisory() {
+            // A document that contradicts itself does not end the event.
+            if self.tracked.trust.in_last_document() || !self.tracked.is_pending() {
+                self.become_other(&revised, scope, sight, at, transitions);
+            }
+            return;
         }
         let now = at.wall;
         transitions.extend(self.come_back(now));
         let was_scope = self.tracked.scope;
         self.set_scope(scope, now);
-        self.discard_disproved_evidence(event, at);
-        let was = &self.tracked.event;
-        let revised = Event {
-            not_before: was.not_before,
-            ..revised
-        };
-        let to = event.not_before.filter(|to| was.not_before != Some(*to));
-        if revised == *was && to.is_none() {
-            return;
+        self.see_status(event, at);
+        let difference = Difference::between(&self.tracked, event, revised, self.due_at, at);
+        if let Some(difference) = difference {
+            self.apply(difference, was_scope, at, transitions);
         }
-        let is_approved_elsewhere = self.is_approved_elsewhere(event, at);
+    }
+
+    fn apply(
+        &mut self,
+        difference: Difference,
+        was_scope: EventScope,
+        at: Moment,
+        transitions: &mut Vec<Transition>,
+    ) {
+        let now = at.wall;
         let tracked = self.tracked_mut();
-        let is_urgent_restart = tracked.urgent_type.restarts_vm() && tracked.has_been_imminent(now);
-        let was = std::mem::replace(&mut tracked.event, revised);
-        tracked.has_changed_kind |= is_other_kind(&was, event);
+        tracked.was_imminent = tracked.has_been_imminent(now);
+        let is_urgent_restart = tracked.urgent_type.restarts_vm() && tracked.was_imminent;
+        let was = std::mem::replace(&mut tracked.event, difference.event);
+        tracked.trust = tracked.trust.after_change(difference.is_other_kind);
         tracked.changed_at = now;
         tracked.times_changed = tracked.times_changed.saturating_add(1);
         tracked.record_former_kind(was.kind());
         if !is_urgent_restart {
             tracked.urgent_type = tracked.event.event_type.clone();
         }
-        if !is_rest_equal(&was, &self.tracked.event) {
+        if let Some(rescheduling) = difference.rescheduling {
+            tracked.reschedule(rescheduling);
+            self.due_at = Some(rescheduling.to.on_monotonic_clock(at));
+        }
+        if difference.is_amended {
             transitions.push(self.transition(TransitionKind::Amended { was_scope }, now));
         }
-        if let Some(to) = to {
-            let rescheduling = Rescheduling {
-                at: now,
-                from: was.not_before,
-                to,
-            };
-            self.due_at = Some(to.on_monotonic_clock(at));
-            self.tracked_mut().reschedule(rescheduling);
+        if let Some(rescheduling) = difference.rescheduling {
             transitions.push(self.transition(TransitionKind::Rescheduled(rescheduling), now));
         }
-        if is_approved_elsewhere {
-            self.tracked_mut().approved_elsewhere_at = Some(now);
+        if difference.is_approved_elsewhere {
+            self.tracked_mut().approval.elsewhere_at = Some(now);
             transitions.push(self.transition(TransitionKind::ApprovedElsewhere, now));
         }
-        if is_started(&self.tracked.event) && self.tracked.started_at.is_none() {
-            transitions.push(self.start(now));
-        } else if event.status != was.status {
-            transitions.push(self.transition(TransitionKind::StatusChanged(was.status), now));
+        match difference.start {
+            StartChange::None => {}
+            StartChange::First => transitions.push(self.start(now)),
+            StartChange::Again => self.tracked_mut().started_at = Some(now),
+        }
+        if let Some(was) = difference.former_status {
+            transitions.push(self.transition(TransitionKind::StatusChanged(was), now));
         }
     }
 
@@ -251,83 +278,62 @@ impl TrackerEntry {
     }
 
     /// An event that is still Scheduled did not end with the last boot. Nor was it approved if it starts later.
-    fn discard_disproved_evidence(&mut self, event: &Event, now: Moment) {
+    fn see_status(&mut self, event: &Event, now: Moment) {
         if event.status != Status::Scheduled {
             return;
         }
         let about_now = now.after(APPROVAL_MARGIN).wall;
         let is_later = event.not_before.is_some_and(|due| due > about_now);
-        let was_approved = self.tracked.approved_elsewhere_at.is_some();
-        if self.tracked.rebooted || is_later && was_approved {
-            let tracked = self.tracked_mut();
-            tracked.rebooted = false;
-            tracked.approved_elsewhere_at = tracked.approved_elsewhere_at.filter(|_| !is_later);
+        if self.tracked.rebooted || self.tracked.approval.is_changed_by_scheduled(is_later) {
+            self.tracked_mut().rebooted = false;
+            self.see_scheduled(is_later);
         }
     }
 
-    /// The id of an advisory has become maintenance. The advisory ends, and the maintenance is announced: its notice,
+    /// The last document still holds (304).
+    pub(super) fn see_again(&mut self) {
+        let tracked = &self.tracked;
+        let is_listed = tracked.is_pending() && self.absence.is_none();
+        if is_listed
+            && tracked.event.status == Status::Scheduled
+            && tracked.approval.is_changed_by_scheduled(false)
+        {
+            self.see_scheduled(false);
+        }
+    }
+
+    /// An approval that turns out to have had no effect was urgent all the same.
+    fn see_scheduled(&mut self, is_later: bool) {
+        let tracked = self.tracked_mut();
+        tracked.was_imminent |= tracked.approval.is_approved();
+        tracked.approval.see_scheduled(is_later);
+    }
+
+    /// The id of an advisory has become maintenance, or the reverse. The one ends and the other is announced: notice,
     /// counters, spans and alerts are those of a new event.
-    fn become_maintenance(
+    fn become_other(
         &mut self,
         event: &Event,
         scope: EventScope,
-        gap: PollGap,
+        sight: Sight,
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) {
         if self.tracked.is_pending() {
-            transitions.push(self.end(Disappearance::unobserved(now.wall), Duration::ZERO, now));
+            transitions.push(self.end(sight.disappearance, Duration::ZERO, now));
         }
         let scope = self.tracked.scope.revised(scope);
-        let (mut missing, is_contradictory) = (self.tracked.missing, self.tracked.is_contradictory);
         // The NotBefore of the advisory is not that of the maintenance.
-        missing.not_before = false;
+        let missing = MissingMembers {
+            not_before: false,
+            ..self.tracked.missing
+        };
         let was = Arc::clone(&self.tracked);
-        *self = Self::begin(event, scope, gap, now, transitions);
+        *self = Self::begin(event, scope, sight, now, transitions);
         let tracked = self.tracked_mut();
         tracked.former_kinds.clone_from(&was.former_kinds);
         tracked.record_former_kind(was.event.kind());
-        self.set_reported(missing, is_contradictory);
-    }
-
-    /// Whether the new version of a scheduled event shows that it was approved, although this exporter sent no
-    /// approval.
-    ///
-    /// An event is guaranteed not to start before `NotBefore` unless it is approved earlier
-    /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). So it was
-    /// approved where it has started, or may start about now, before the `NotBefore` that was announced last. Both
-    /// clocks must show that: the wall clock may have been set back. A Spot eviction is not approved but carried out,
-    /// with a best-effort notice.
-    fn is_approved_elsewhere(&self, event: &Event, now: Moment) -> bool {
-        let tracked = &self.tracked;
-        // A refused attempt did not approve it.
-        let is_ours = tracked.approval_sent_at.is_some() || tracked.approved_at.is_some();
-        let is_approvable = event.event_type != EventType::Preempt
-            && matches!(
-                event.impact(),
-                Impact::Pause | Impact::Restart | Impact::Removal
-            );
-        let is_known_scheduled =
-            tracked.phase() == Phase::Scheduled && tracked.event.status == Status::Scheduled;
-        if is_ours
-            || !is_approvable
-            || !is_known_scheduled
-            || tracked.is_contradictory
-            || tracked.approved_elsewhere_at.is_some()
-        {
-            return false;
-        }
-        let about_now = now.after(APPROVAL_MARGIN);
-        let is_before_its_time = tracked
-            .event
-            .not_before
-            .is_some_and(|due| due > about_now.wall)
-            && self.due_at.is_some_and(|due| due > about_now.monotonic);
-        let may_run = match event.status {
-            Status::Started => true,
-            Status::Scheduled => event.not_before.is_some_and(|due| due <= about_now.wall),
-            Status::Advisory | Status::Other(_) => false,
-        };
-        is_before_its_time && may_run
+        tracked.missing = missing;
+        tracked.trust = was.trust.of_last_document();
     }
 }

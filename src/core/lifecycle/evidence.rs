@@ -54,12 +54,12 @@ pub(super) fn outcome(tracked: &TrackedEvent, disappearance: Disappearance) -> O
     let is_before_its_time =
         tracked.event.status == Status::Scheduled && not_before.is_some() && !is_due;
     let has_run = tracked.started_at.is_some()
-        || tracked.is_approved()
+        || tracked.approval.is_approved() && !tracked.approval.is_scheduled_since
         || is_due && was_listed_until_due
         || booted;
     if has_run {
         Outcome::Completed
-    } else if disappearance.was_watched && is_before_its_time && tracked.approval_sent_at.is_none()
+    } else if disappearance.was_watched && is_before_its_time && !tracked.approval.may_be_approved()
     {
         Outcome::Cancelled
     } else {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                 ┌───────────┐  seen as Started   ┌─────────┐
-//!  first seen ──▶ │ Scheduled │ ─────────────────▶ │ Started │ ◀── first seen as Started (hardware failure)
+//!  first seen ──▶ │ Scheduled │ ─────────────────▶ │ Started │ ◀── first seen as Started
 //!                 └─────┬─────┘                    └────┬────┘
 //!                       │ gone from a document          │ gone from a document
 //!                       ▼                               ▼
@@ -11,8 +11,8 @@
 //!                       └── the id comes back while the ended event is still shown: the same event continues
 //! ```
 //!
-//! An advisory never starts and has the outcome `unknown`. If its id becomes maintenance, the advisory ends, and the
-//! maintenance is announced as a new event.
+//! An advisory never starts and has the outcome `unknown`. If its id becomes maintenance, or that of maintenance an
+//! advisory, the one ends and the other is announced as a new event.
 //!
 //! Azure has no status for the end of an event: it leaves the document. So the outcome follows from the evidence, and
 //! is `unknown` without any.
@@ -25,6 +25,7 @@
 
 mod absence;
 mod approvals;
+mod difference;
 mod durations;
 mod entry;
 mod evidence;
@@ -36,15 +37,19 @@ mod saved_state;
 mod tracked_event;
 mod tracker;
 mod transition;
+mod trust;
 
 pub use absence::WarmUp;
 pub(crate) use last_document::LastDocument;
 pub use outcome::{End, Outcome};
 pub use saved_state::SavedState;
 pub(crate) use tracked_event::IMMINENT_SECONDS;
-pub use tracked_event::{Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent};
+pub use tracked_event::{
+    FirstSight, Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent,
+};
 pub use tracker::Tracker;
 pub use transition::{Transition, TransitionKind};
+pub use trust::Trust;
 
 /// How long an event that has ended or has left this VM stays in the snapshot, so that every scraper sees its end.
 pub(crate) const ENDED_RETENTION: std::time::Duration = std::time::Duration::from_mins(10);

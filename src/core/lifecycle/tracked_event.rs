@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::outcome::{End, Outcome};
+use super::{
+    outcome::{End, Outcome},
+    trust::Trust,
+};
 use crate::{
-    azure::event::{Event, EventKind, EventScope, EventType, Source, Status, UNREADABLE},
+    azure::event::{Event, EventKind, EventScope, EventType, Status, UNREADABLE},
     base::{label::label_values, time::Timestamp},
+    core::approval::ApprovalRecord,
 };
 
 /// An event that is due within an hour is urgent.
@@ -17,7 +21,6 @@ const MAX_KEPT: usize = 32;
 
 /// One event from its first document to its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "facts that are independent")]
 pub struct TrackedEvent {
     /// The event as last seen; `not_before` stays when Azure blanks it at the start.
     pub event: Event,
@@ -28,12 +31,8 @@ pub struct TrackedEvent {
     /// Members that the last document lacked.
     #[serde(default)]
     pub missing: MissingMembers,
-    /// The last document contradicted itself about this event.
-    #[serde(default)]
-    pub is_contradictory: bool,
-    /// Its type or its source changed from one document to another.
-    #[serde(default)]
-    pub has_changed_kind: bool,
+    #[serde(flatten)]
+    pub trust: Trust,
     /// The types and sources that earlier documents gave the event, oldest first and without the current ones.
     #[serde(default)]
     pub former_kinds: Vec<EventKind>,
@@ -43,14 +42,16 @@ pub struct TrackedEvent {
     pub first_seen_at: Timestamp,
     /// How long no document was read before the first one with the event.
     pub gap: PollGap,
-    /// Of a pending event that the last document lacks, although it may not have ended: the last document with it.
+    #[serde(default)]
+    pub first_sight: FirstSight,
+    /// The last document with the event, where it is pending although the last document of all lacks it.
     pub last_listed_at: Option<Timestamp>,
     /// When a document first had it as Started. The phase says whether it still is.
     pub started_at: Option<Timestamp>,
     pub end: Option<End>,
     /// When a document no longer named this VM, although one before did.
     pub left_at: Option<Timestamp>,
-    /// Of an event that came back after its end: the outcome that it seemed to have.
+    /// The outcome that the event seemed to have, if it came back after its end.
     pub previous_outcome: Option<Outcome>,
     /// More than one where the event came back after its end.
     #[serde(default)]
@@ -63,23 +64,20 @@ pub struct TrackedEvent {
     /// Documents that had another version of it than the one before.
     #[serde(default)]
     pub times_changed: u32,
-    /// When the approval policy decided that this VM, or the first one in `Resources`, approves the event.
-    pub approval_decided_at: Option<Timestamp>,
-    /// When it took that back, before the event started.
-    pub approval_withdrawn_at: Option<Timestamp>,
-    /// When the last approval was about to be sent. Removed when IMDS refuses it. Without `approved_at`, the answer is
-    /// outstanding or was lost: the approval may have been accepted.
-    pub approval_sent_at: Option<Timestamp>,
-    /// When IMDS accepted the approval of this exporter.
-    pub approved_at: Option<Timestamp>,
-    /// When a document showed an approval that this exporter did not send, until a document disproves it.
-    pub approved_elsewhere_at: Option<Timestamp>,
-    /// When an approval last failed, by a refusal or without an answer, until IMDS accepts one.
-    pub approval_failed_at: Option<Timestamp>,
+    #[serde(flatten)]
+    pub approval: ApprovalRecord,
+    /// It was urgent at some time before the last change, and stays so.
+    #[serde(default)]
+    pub was_imminent: bool,
+    /// The first changes of `NotBefore`, and the last ones.
     #[serde(default)]
     pub reschedulings: Vec<Rescheduling>,
+    /// The first interruptions, and the last ones.
     #[serde(default)]
     pub interruptions: Vec<Interruption>,
+    /// The longest of all interruptions.
+    #[serde(default)]
+    pub longest_interruption: Option<Duration>,
     /// This VM was booted while the event was pending, and no document since then has it as Scheduled.
     #[serde(default)]
     pub rebooted: bool,
@@ -97,6 +95,19 @@ pub enum PollGap {
     /// At least the minimum notice of the event, or no document was read before: the event may have been announced, and
     /// started, earlier.
     MinimumNotice,
+}
+
+/// How the first document with an event had it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FirstSight {
+    /// Not Started.
+    #[default]
+    Waiting,
+    /// Started. An earlier document may have announced it.
+    Started,
+    /// Started, and no document can have been missed that announced it.
+    StartedUnannounced,
 }
 
 /// Members of an event that the last document with it lacked and an earlier one had. [`TrackedEvent::event`] has their
@@ -161,12 +172,12 @@ impl TrackedEvent {
             event,
             scope,
             missing: MissingMembers::default(),
-            is_contradictory: false,
-            has_changed_kind: false,
+            trust: Trust::default(),
             former_kinds: Vec::new(),
             is_owner_unknown: false,
             first_seen_at: now,
             gap,
+            first_sight: FirstSight::Waiting,
             last_listed_at: None,
             started_at: None,
             end: None,
@@ -176,14 +187,11 @@ impl TrackedEvent {
             times_ended_unstarted: 0,
             changed_at: now,
             times_changed: 0,
-            approval_decided_at: None,
-            approval_withdrawn_at: None,
-            approval_sent_at: None,
-            approved_at: None,
-            approved_elsewhere_at: None,
-            approval_failed_at: None,
+            approval: ApprovalRecord::default(),
+            was_imminent: false,
             reschedulings: Vec::new(),
             interruptions: Vec::new(),
+            longest_interruption: None,
             rebooted: false,
             down_since: None,
         }
@@ -204,33 +212,17 @@ impl TrackedEvent {
         was_scope == EventScope::Own && self.scope != EventScope::Own
     }
 
-    /// By this exporter or elsewhere.
-    pub(crate) fn is_approved(&self) -> bool {
-        self.approved_at.or(self.approved_elsewhere_at).is_some()
-    }
-
-    /// When the approval was decided, unless that was taken back.
-    pub(crate) fn approval_decision_at(&self) -> Option<Timestamp> {
-        self.approval_decided_at
-            .filter(|_| self.approval_withdrawn_at.is_none())
-    }
-
-    /// Approved, or the approval was sent and its result is not known.
-    pub(crate) fn may_be_approved(&self) -> bool {
-        self.is_approved() || self.approval_sent_at.is_some()
-    }
-
     /// True for an event that has not started and counts as due before its `NotBefore`: it is approved, or this
     /// exporter is about to approve it.
     pub(crate) fn is_due_by_approval(&self) -> bool {
         self.phase() == Phase::Scheduled
-            && (self.approval_decision_at().is_some() || self.may_be_approved())
+            && (self.approval.decision_at().is_some() || self.approval.may_be_approved())
     }
 
     /// This exporter, or the first VM in `Resources`, is about to approve it. `NotBefore` ends that.
     pub(crate) fn is_before_its_approval(&self, now: Timestamp) -> bool {
         let is_early = self.event.not_before.is_none_or(|due| due > now);
-        is_early && self.is_due_by_approval() && !self.may_be_approved()
+        is_early && self.is_due_by_approval() && !self.approval.may_be_approved()
     }
 
     /// Seconds until `NotBefore`: negative when overdue, zero once started. `None` without a `NotBefore`, after the
@@ -263,7 +255,7 @@ impl TrackedEvent {
     pub(super) fn may_have_started(&self, now: Timestamp) -> bool {
         let is_due = self.event.deadline().is_some_and(|due| due <= now);
         let booted = self.rebooted && self.event.event_type.restarts_vm();
-        self.started_at.is_some() || is_due || self.may_be_approved() || booted
+        self.started_at.is_some() || is_due || self.approval.may_be_approved() || booted
     }
 
     pub fn is_pending(&self) -> bool {
@@ -275,31 +267,34 @@ impl TrackedEvent {
         matches!(self.phase(), Phase::Scheduled | Phase::Started)
     }
 
-    /// Whether documents contradict themselves or each other about this event, so that it must not be approved. A
-    /// source that was User and is missing now is a contradiction.
-    pub(crate) fn is_contradictory(&self) -> bool {
-        self.is_contradictory || self.has_changed_kind || self.has_lost_user_source()
-    }
-
-    pub(super) fn has_lost_user_source(&self) -> bool {
-        self.missing.source && self.event.source == Some(Source::User)
-    }
-
     /// Whether the event was started, approved, due within the hour, or without a time, at any moment until `at`. What
     /// was urgent stays so: a postponement must not cause a second page when the new time comes.
     pub(crate) fn has_been_imminent(&self, at: Timestamp) -> bool {
-        let is_close = |not_before: Option<Timestamp>, at: Timestamp| {
-            // The clock may have been set back.
-            let at = at.max(self.first_seen_at);
-            not_before.is_none_or(|not_before| not_before.seconds_from(at) < IMMINENT_SECONDS)
+        // The clock may have been set back.
+        let at = at.max(self.first_seen_at);
+        let not_before = self.event.not_before;
+        self.was_imminent
+            || self.started_at.is_some()
+            || self.approval.is_approved()
+            || not_before.is_none_or(|due| due.seconds_from(at) < IMMINENT_SECONDS)
+    }
+
+    /// Adds what earlier versions did not save.
+    pub(super) fn upgrade(&mut self) {
+        let is_close = |change: &Rescheduling| {
+            let at = change.at.max(self.first_seen_at);
+            let from = change.from;
+            from.is_none_or(|due| due.seconds_from(at) < IMMINENT_SECONDS)
         };
-        let earlier = self.reschedulings.iter();
-        self.started_at.is_some()
-            || self.is_approved()
-            || is_close(self.event.not_before, at)
-            || earlier
-                .map(|change| (change.from, change.at))
-                .any(|(not_before, until)| is_close(not_before, until))
+        self.was_imminent |= self.reschedulings.iter().any(is_close);
+        let lengths = self.interruptions.iter().map(|it| it.length);
+        self.longest_interruption = self.longest_interruption.max(lengths.max());
+        if self.first_sight == FirstSight::Waiting && self.started_at == Some(self.first_seen_at) {
+            self.first_sight = match self.gap {
+                PollGap::Normal => FirstSight::StartedUnannounced,
+                PollGap::Long | PollGap::MinimumNotice => FirstSight::Started,
+            };
+        }
     }
 
     pub(super) fn reschedule(&mut self, rescheduling: Rescheduling) {
@@ -316,6 +311,7 @@ impl TrackedEvent {
     }
 
     pub(super) fn interrupt(&mut self, interruption: Interruption) {
+        self.longest_interruption = self.longest_interruption.max(Some(interruption.length));
         push_bounded(&mut self.interruptions, interruption);
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use super::{
     PAST_RETENTION,
     absence::{Absence, WarmUp},
-    entry::TrackerEntry,
+    entry::{Sight, TrackerEntry},
     evidence::Disappearance,
     last_document::{LastDocument, max_gap},
     saved_state::SavedState,
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     azure::{
         document::{Anomalies, AnomalyKind, Document, MAX_EVENTS, excerpt},
-        event::{EventId, EventScope, VmNames},
+        event::{EventId, EventScope, Source, VmNames},
     },
     base::time::{Moment, Timestamp},
 };
@@ -44,6 +44,8 @@ pub struct Tracker {
     /// When the state of an earlier process was restored.
     restored_at: Option<Moment>,
     last_document: Option<LastDocument>,
+    /// `DocumentIncarnation` of the last document that had one.
+    incarnation: Option<i64>,
     /// This VM was interrupted since the last document, which may hide a start.
     was_interrupted: bool,
     /// `None` once it is over.
@@ -61,6 +63,7 @@ impl Tracker {
             past: Vec::new(),
             restored_at: None,
             last_document: None,
+            incarnation: None,
             was_interrupted: false,
             warm_up: None,
         }
@@ -93,6 +96,7 @@ impl Tracker {
             .map(|entry| (entry.tracked.event.id.clone(), entry));
         Self {
             last_document: saved.document_at.map(|at| LastDocument::restored(at, now)),
+            incarnation: saved.document_incarnation,
             entries: entries.collect(),
             past,
             restored_at: Some(now),
@@ -109,6 +113,11 @@ impl Tracker {
     ) -> Vec<Transition> {
         let vm = vm.into();
         let (interval, last) = (self.poll_interval, self.last_document);
+        let is_complete = self.is_next_document(document, now);
+        let disappearance = Disappearance {
+            was_watched: false,
+            ..self.disappearance(now)
+        };
         let mut transitions = Vec::new();
         let restored_at = self.restored_at.unwrap_or(now);
         transitions.extend(
@@ -123,27 +132,42 @@ impl Tracker {
             let gap = last.map_or(PollGap::MinimumNotice, |last| {
                 last.gap(&event.event_type, interval, now)
             });
+            let sight = Sight {
+                gap,
+                is_complete,
+                disappearance,
+            };
             let is_contradictory = document.contradictory.contains(&event.id);
             if let Some(entry) = self.entries.get_mut(&event.id) {
                 let missing = MissingMembers::between(&entry.tracked.event, event);
                 entry.set_reported(missing, is_contradictory);
-                entry.update(event, vm, gap, now, &mut transitions);
-                if entry.tracked.has_lost_user_source() {
+                entry.update(event, vm, sight, now, &mut transitions);
+                if missing.source && entry.tracked.event.source == Some(Source::User) {
                     let id = excerpt(event.id.as_str());
                     let detail = format!("event {id}: its EventSource was User and is missing");
                     self.anomalies.add(AnomalyKind::Contradiction, detail);
                 }
             } else {
                 let scope = event.scope(vm);
-                let mut new = TrackerEntry::begin(event, scope, gap, now, &mut transitions);
+                let mut new = TrackerEntry::begin(event, scope, sight, now, &mut transitions);
                 new.set_reported(MissingMembers::default(), is_contradictory);
                 self.entries.insert(event.id.clone(), new);
             }
         }
         self.end_absent(document, &present, now, &mut transitions);
         self.limit_pending(present.len(), now, &mut transitions);
+        self.incarnation = document.incarnation.or(self.incarnation);
         self.set_document(now);
         transitions
+    }
+
+    /// Whether no document can have been missed: the last one is recent, and `DocumentIncarnation`, which rises with each
+    /// change, rose by at most one.
+    fn is_next_document(&self, document: &Document, now: Moment) -> bool {
+        let last = self.last_document;
+        let is_recent = last.is_some_and(|last| last.is_watched(self.poll_interval, now));
+        let rise = self.incarnation.zip(document.incarnation);
+        is_recent && rise.is_some_and(|(was, is)| matches!(is.checked_sub(was), Some(0 | 1)))
     }
 
     /// Ends the events that the document lacks, unless something speaks against it.
@@ -251,6 +275,9 @@ impl Tracker {
                 && !entry.tracked.is_owner_unknown
                 && entry.absence.is_some_and(|absence| absence.is_over(now))
         };
+        for entry in self.entries.values_mut() {
+            entry.see_again();
+        }
         let disappearance = self.disappearance(now);
         let over = self.entries.values_mut().filter(is_over);
         let transitions = over
@@ -295,19 +322,16 @@ impl Tracker {
             .collect()
     }
 
-    /// The number of pending events without advisories.
-    pub(crate) fn pending(&self) -> usize {
-        self.entries
-            .values()
-            .filter(|entry| entry.tracked.is_maintenance_pending())
-            .count()
+    /// Pending events without advisories, and without those that may be another VM's.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &TrackedEvent> {
+        let events = self.entries.values().map(|entry| &*entry.tracked);
+        events.filter(|tracked| tracked.is_maintenance_pending() && !tracked.may_be_foreign())
     }
 
-    /// Whether an event that names this VM and is no advisory is pending.
-    pub(crate) fn is_own_pending(&self) -> bool {
-        self.entries.values().any(|entry| {
-            entry.tracked.is_maintenance_pending() && entry.tracked.scope == EventScope::Own
-        })
+    /// Those that name this VM.
+    pub(crate) fn own_pending(&self) -> impl Iterator<Item = &TrackedEvent> {
+        self.pending()
+            .filter(|tracked| tracked.scope == EventScope::Own)
     }
 
     /// The events of this VM that ended lately and are not in [`Tracker::events`] any more.

@@ -1,7 +1,6 @@
 //! The snapshot: one immutable value with all known data, made by the engine after each change. A scrape, a page or a
 //! probe takes it once, so that all values of a response are consistent.
 
-mod approval;
 mod counters;
 mod export_counts;
 mod health;
@@ -11,7 +10,6 @@ mod transition_history;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub use approval::{Approval, ApprovalReason, SkipReason};
 pub(crate) use counters::{EventCounters, ExemplarCounter, LastEvent, TypeLabel};
 pub use export_counts::{DropReason, ExportCounts, ExportFailure};
 pub use health::{Failure, Health};
@@ -25,7 +23,10 @@ use crate::{
         event::{EventId, EventScope},
     },
     base::time::Moment,
-    core::lifecycle::{Phase, TrackedEvent},
+    core::{
+        approval::Approval,
+        lifecycle::{Phase, TrackedEvent},
+    },
 };
 
 #[derive(Debug, Clone)]

@@ -29,8 +29,8 @@ pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
 }
 
 /// Fails while an event that names this VM has started, is due within `lead_time`, or is approved or about to be: it
-/// may start at any moment then. A Freeze without an interruption and advisories do not count, nor do scheduled events
-/// without a NotBefore. Other types stop the VM whatever their announced duration is.
+/// may start at any moment then, as one without a NotBefore may. A Freeze without an interruption and advisories do not
+/// count. Other types stop the VM whatever their announced duration is.
 ///
 /// It succeeds while no event is known: an exporter that starts, or that cannot reach IMDS, must not take its VM out of
 /// the load balancer, as all VMs could be affected at once.
@@ -64,10 +64,9 @@ fn start_text(seconds: f64, start: Start) -> String {
         Start::Approved => "is approved and may start at any moment".to_owned(),
         Start::MayBeApproved => "may be approved and start at any moment".to_owned(),
         Start::AboutToBeApproved => "is about to be approved".to_owned(),
-        Start::NotBefore(_) | Start::NotAnnounced | Start::Never if seconds <= 0.0 => {
-            "is due".to_owned()
-        }
-        Start::NotBefore(_) | Start::NotAnnounced | Start::Never => {
+        Start::NotAnnounced => "has no NotBefore and may start at any moment".to_owned(),
+        Start::NotBefore(_) | Start::Never if seconds <= 0.0 => "is due".to_owned(),
+        Start::NotBefore(_) | Start::Never => {
             let left = Duration::try_from_secs_f64(seconds).unwrap_or_default();
             let left = Duration::from_secs(left.as_secs());
             format!("may start in {}", in_words(left))
@@ -147,7 +146,6 @@ mod tests {
                 "no interruption",
                 json!({"DurationInSeconds": 0, "NotBefore": due(10)}),
             ),
-            ("no start time", json!({"NotBefore": ""})),
             (
                 "advisory",
                 json!({"EventStatus": "Advisory", "NotBefore": due(10)}),
@@ -160,6 +158,12 @@ mod tests {
             let snapshot = snapshot_after(&[(0, json!([freeze(&members)]))]);
             assert!(serving(&snapshot, LEAD_TIME, at(1)).is_ok, "{why}");
         }
+        let no_start_time = freeze(&json!({"NotBefore": "soon"}));
+        let snapshot = snapshot_after(&[(0, json!([no_start_time]))]);
+        assert_eq!(
+            serving(&snapshot, LEAD_TIME, at(1)).reason,
+            "not serving: Freeze has no NotBefore and may start at any moment"
+        );
         let unknown_length = freeze(&json!({"DurationInSeconds": -1, "NotBefore": due(10)}));
         let snapshot = snapshot_after(&[(0, json!([unknown_length]))]);
         assert!(!serving(&snapshot, LEAD_TIME, at(1)).is_ok);

@@ -17,9 +17,10 @@ use crate::{
         time::{Timestamp, format_duration, in_words},
     },
     core::{
+        approval::{Approval, SkipReason},
         engine::{LogEntry, SavedState},
         lifecycle::{TrackedEvent, Transition, TransitionKind},
-        snapshot::{Approval, Failure, SeriesScope, SkipReason},
+        snapshot::{Failure, SeriesScope},
     },
     http::web_config::WebConfig,
     outputs::state::MAX_BYTES,

@@ -134,6 +134,7 @@ pub async fn run(
         outputs,
         publisher,
         ticks: pause_ticks(),
+        delays: system::ProcessDelays::watch(),
     };
     run_until(stop, runner, tasks).await
 }

@@ -13,10 +13,13 @@ use super::{
     state_writer::StateWriter,
 };
 use crate::{
-    base::time::{Clock, Moment},
+    base::{
+        system::ProcessDelays,
+        time::{Clock, Moment},
+    },
     core::{
         engine::{Effect, Engine, Input},
-        pause,
+        pause::{self, ProcessDelay},
     },
 };
 
@@ -32,6 +35,7 @@ pub(super) struct Runner {
     pub(super) outputs: Outputs,
     pub(super) publisher: Publisher,
     pub(super) ticks: Interval,
+    pub(super) delays: ProcessDelays,
 }
 
 /// When pauses of this VM are looked for, while it has an event.
@@ -86,11 +90,24 @@ impl Runner {
     /// Gives an input to the engine and performs the effects.
     fn handle(&mut self, input: Input) {
         let now = self.clock.now();
-        for effect in self.engine.handle(input, now) {
-            self.perform(effect, now);
+        let measures = matches!(input, Input::Tick | Input::Polled { .. });
+        if measures && self.engine.looks_for_pauses() {
+            let (waited, was_stopped) = self.delays.take();
+            let delay = ProcessDelay {
+                waited,
+                was_stopped,
+            };
+            self.apply(Input::Delayed(delay), now);
         }
+        self.apply(input, now);
         if !self.is_write_outstanding() {
             self.publisher.state_is_on_disk();
+        }
+    }
+
+    fn apply(&mut self, input: Input, now: Moment) {
+        for effect in self.engine.handle(input, now) {
+            self.perform(effect, now);
         }
     }
 

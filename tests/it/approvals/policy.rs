@@ -3,11 +3,10 @@
 use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    approval::{ApprovalPolicy, decide},
+    approval::{Approval, ApprovalPolicy, decide},
     document,
     event::EventId,
     lifecycle::{TrackedEvent, Tracker},
-    snapshot::Approval,
     time::{Moment, Timestamp},
 };
 use proptest::prelude::*;

@@ -245,6 +245,10 @@ impl Reader {
                 // `None` if the ended advisory expired before.
                 (before.filter(|is_pending| !is_pending), true)
             }
+            // Maintenance that has become an advisory.
+            TransitionKind::Announced if is_advisory(&tracked.event) => {
+                (before.filter(|is_pending| !is_pending), true)
+            }
             TransitionKind::Announced => (None, true),
             TransitionKind::Returned => {
                 self.advisories.remove(&tracked.event.id);

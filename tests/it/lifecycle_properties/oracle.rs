@@ -27,6 +27,8 @@ struct Seen {
     was_started: bool,
     was_approved: bool,
     was_approved_elsewhere: bool,
+    /// A later document listed it as Scheduled.
+    is_scheduled_since: bool,
     has_ended: bool,
     /// The VM was booted while it was pending, and no document since then listed it as Scheduled.
     has_booted: bool,
@@ -42,8 +44,13 @@ impl Seen {
             self.has_booted = false;
             let soon = now.after(Duration::from_secs(10));
             self.was_approved_elsewhere &= event.not_before.is_none_or(|due| due <= soon);
+            self.is_scheduled_since = self.is_approved();
         }
         self.event = Some(event.clone());
+    }
+
+    fn is_approved(&self) -> bool {
+        self.was_approved || self.was_approved_elsewhere
     }
 
     fn outcome(&self, now: Timestamp, is_cancellation_certain: bool) -> Outcome {
@@ -57,13 +64,13 @@ impl Seen {
         if is_advice(event) && !self.was_started {
             Outcome::Unknown
         } else if self.was_started
-            || self.was_approved
-            || self.was_approved_elsewhere
+            || self.is_approved() && !self.is_scheduled_since
             || ran_on_time
             || self.has_booted && is_restart && is_own
         {
             Outcome::Completed
         } else if is_cancellation_certain
+            && !self.is_approved()
             && event.status == Status::Scheduled
             && self.not_before.is_some_and(|due| now < due)
         {
@@ -105,12 +112,12 @@ impl Oracle {
             self.interrupt(transitions);
         }
         let is_certain = self.is_watched(now) && document.is_complete();
+        let ids = document.events.iter().map(|event| event.id.clone());
+        let ids: BTreeSet<_> = ids.collect();
+        // An event that becomes another one was not seen to be cancelled.
+        self.listed.retain(|id| !ids.contains(id));
         self.check(transitions, is_certain, is_ambiguous, now);
-        self.listed = document
-            .events
-            .iter()
-            .map(|event| event.id.clone())
-            .collect();
+        self.listed = ids;
         for event in &document.events {
             self.seen
                 .entry(event.id.clone())
@@ -126,7 +133,10 @@ impl Oracle {
     pub(super) fn confirm(&mut self, transitions: &[Transition], now: Moment) {
         self.check(transitions, false, false, now);
         for id in &self.listed {
-            self.seen.get_mut(id).unwrap().listed_at = Some(now.wall);
+            let seen = self.seen.get_mut(id).unwrap();
+            seen.listed_at = Some(now.wall);
+            let event = seen.event.as_ref().unwrap();
+            seen.is_scheduled_since |= event.status == Status::Scheduled && seen.is_approved();
         }
         self.polled(now);
     }

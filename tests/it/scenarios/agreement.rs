@@ -109,7 +109,7 @@ fn stops_this_vm_soon(event: &Value) -> bool {
     let is_approved = ["approval_sent_at", "approved_at", "approved_elsewhere_at"]
         .iter()
         .any(|member| !event[*member].is_null());
-    let is_soon = countdown.is_some_and(|seconds| seconds <= 300.0) || is_approved;
+    let is_soon = countdown.is_none_or(|seconds| seconds <= 300.0) || is_approved;
     is_pending(event)
         && event["scope"] == "self"
         && !is_harmless

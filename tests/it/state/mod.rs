@@ -32,7 +32,7 @@ const FIRST_SEEN: &str = "azure_scheduled_event_first_seen_timestamp_seconds{eve
 
 fn freeze(status: &str) -> Reply {
     Reply::ok(format!(
-        r#"{{"DocumentIncarnation":2,"Events":[{{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"{status}","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","Description":"","EventSource":"Platform","DurationInSeconds":9}}]}}"#
+        r#"{{"DocumentIncarnation":2,"Events":[{{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"{status}","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"","Description":"","EventSource":"Platform","DurationInSeconds":9}}]}}"#
     ))
 }
 

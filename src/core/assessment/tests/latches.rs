@@ -25,16 +25,15 @@ fn labels_do_not_change_during_the_life_of_an_event() {
 }
 
 #[test]
-fn started_event_is_a_hardware_failure_unless_it_can_have_been_announced_before() {
+fn started_event_is_a_hardware_failure_unless_a_document_can_have_been_missed() {
     for event_type in ["Reboot", "Redeploy"] {
         let critical = format!("{event_type} critical");
-        for (gap, expected) in [
-            (PollGap::Normal, "HardwareFailure critical"),
-            (PollGap::Long, "HardwareFailure critical"),
-            (PollGap::MinimumNotice, critical.as_str()),
+        for (first_sight, expected) in [
+            (FirstSight::StartedUnannounced, "HardwareFailure critical"),
+            (FirstSight::Started, critical.as_str()),
         ] {
             let mut failed = started(platform(event_type, None), 0);
-            failed.gap = gap;
+            failed.first_sight = first_sight;
             assert_alerts(&[(failed, 1, &[expected])]);
         }
     }
@@ -50,6 +49,7 @@ fn event_without_a_time_that_starts_keeps_its_alert() {
 }
 
 fn rescheduled(mut tracked: TrackedEvent, seconds: i64, to: i64) -> TrackedEvent {
+    tracked.was_imminent = tracked.has_been_imminent(at(seconds));
     tracked.reschedulings.push(Rescheduling {
         at: at(seconds),
         from: tracked.event.not_before,
@@ -187,7 +187,7 @@ fn down_alerts_are_explained_from_five_minutes_before_the_event_until_half_an_ho
     assert_eq!(in_progress(&over, 699), Some(true));
     assert_eq!(in_progress(&over, 700), Some(false));
     let mut approved = platform("Reboot", Some(86_000));
-    approved.approved_at = Some(at(100));
+    approved.approval.accepted_at = Some(at(100));
     assert_eq!(in_progress(&approved, 101), Some(true));
     approved = ended(approved, 300);
     assert_eq!(
@@ -227,7 +227,7 @@ fn alert_for_inhibition_that_does_not_apply_any_more_says_so() {
 fn approved_restart_is_critical_however_far_ahead_it_is() {
     let mut approved = platform("Reboot", Some(10_800));
     assert_alerts(&[(approved.clone(), 0, &["Reboot warning"])]);
-    approved.approved_elsewhere_at = Some(at(60));
+    approved.approval.elsewhere_at = Some(at(60));
     assert_alerts(&[(approved, 61, &["Reboot critical", "Reboot warning"])]);
 }
 

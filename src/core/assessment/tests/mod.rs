@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     azure::event::{EventType, Source, Status},
-    core::lifecycle::{End, Outcome, PollGap, Rescheduling},
+    core::lifecycle::{End, FirstSight, Outcome, Rescheduling},
 };
 
 /// The alerts as `Name severity`: after the end with a plus, those that do not apply any more with a minus.
@@ -213,15 +213,6 @@ fn event_is_open_while_the_last_poll_lists_it() {
         .fail(reason, "no answer".to_owned(), now.wall);
     assert_eq!(is_open(&reboot, &snapshot, now), None, "not known");
     assert_eq!(is_open(&over, &snapshot, now), Some(false));
-}
-
-#[test]
-fn restored_event_that_may_be_of_another_vm_is_not_spoken_of() {
-    let mut restored = platform("Reboot", Some(900));
-    restored.is_owner_unknown = true;
-    restored.last_listed_at = Some(at(0));
-    assert_alerts(&[(restored.clone(), 0, &[])]);
-    assert!(!interrupts_vm(&restored));
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn advice_to_redeploy_has_the_command_for_a_vm_without_a_scale_set() {
 #[test]
 fn advice_about_an_approved_event_is_neither_done_nor_too_late() {
     let advice = |mut tracked: TrackedEvent| {
-        tracked.approved_at = Some(at(0));
+        tracked.approval.accepted_at = Some(at(0));
         to_do(&tracked, &snapshot([]), 1).unwrap()
     };
     let user = advice(tracked("Reboot", "User", Some(900)));
@@ -108,6 +108,7 @@ fn over(tracked: TrackedEvent, outcome: Outcome, interruption: Option<f64>) -> T
         until: at(950),
         length: Duration::from_secs_f64(seconds),
     });
+    over.longest_interruption = interruption.map(|it| it.length);
     over.interruptions = interruption.into_iter().collect();
     over
 }
@@ -168,17 +169,17 @@ fn summary_names_what_which_vm_and_when_and_does_not_change_with_time() {
 #[test]
 fn summary_says_that_an_approval_can_start_the_event_earlier() {
     let mut approved = reboot();
-    approved.approval_decided_at = Some(at(60));
+    approved.approval.decided_at = Some(at(60));
     assert_eq!(
         summary(&approved, 61),
         "Reboot of web_1 at 14:01 UTC or earlier"
     );
-    approved.approval_sent_at = Some(at(90));
+    approved.approval.sent_at = Some(at(90));
     assert_eq!(
         summary(&approved, 91),
         "Reboot of web_1 at 14:01 UTC or earlier"
     );
-    approved.approved_at = Some(at(91));
+    approved.approval.accepted_at = Some(at(91));
     assert_eq!(
         summary(&approved, 92),
         "Reboot of web_1 is approved, at any moment"
@@ -205,7 +206,11 @@ fn summary_says_what_kind_of_event_it_is() {
             0,
             "User Reboot of web_1 waits for an approval, until 14:01 UTC at the latest",
         ),
-        (user(None), 0, "User Reboot of web_1 waits for an approval"),
+        (
+            user(None),
+            0,
+            "User Reboot of web_1 waits for an approval, or starts at any moment",
+        ),
         (
             started(user(Some(899)), 100),
             101,
@@ -330,6 +335,7 @@ fn description_has_a_line_for_each_property_with_a_value() {
 #[test]
 fn description_of_an_ended_event_says_what_became_of_it() {
     let mut over = ended(started(platform("Reboot", Some(899)), 899), 960);
+    over.longest_interruption = Some(Duration::from_secs(42));
     over.interruptions = vec![Interruption {
         until: at(950),
         length: Duration::from_secs(42),

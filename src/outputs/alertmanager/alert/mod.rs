@@ -120,11 +120,12 @@ impl Match {
         };
         insert("alertname", self.rule.name);
         insert("severity", self.rule.severity);
-        insert("event_id", tracked.event.id.as_str());
         insert("event_type", self.rule.event_type(tracked).as_str());
         if let Some(source) = tracked.event.source_text() {
             insert("event_source", source);
         }
+        let id = tracked.event.id.label().into_owned();
+        labels.insert("event_id".to_owned(), id);
         labels
     }
 

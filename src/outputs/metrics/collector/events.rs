@@ -81,7 +81,7 @@ impl<'a> EventLabels<'a> {
         let source = tracked.event.source.as_ref().map_or("", Source::as_str);
         Self {
             tracked,
-            event_id: label_value(tracked.event.id.as_str()),
+            event_id: tracked.event.id.label(),
             event_type: label_value(tracked.event.event_type.as_str()),
             source: label_value(source),
         }

@@ -245,7 +245,7 @@ pub(super) fn seconds(key: Key, length: Duration) -> Attribute {
 
 /// Maintenance is not an error; an approval that failed is.
 fn error(tracked: &TrackedEvent, phase: SpanPhase) -> Option<String> {
-    let at = tracked.approval_failed_at?.rfc3339();
+    let at = tracked.approval.failed_at?.rfc3339();
     let is_reported = matches!(phase, SpanPhase::Whole | SpanPhase::Notice);
     is_reported.then(|| format!("the metadata service did not take the approval, last at {at}"))
 }
@@ -263,16 +263,16 @@ fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
             event(SpanEventName::Rescheduled, rescheduling.at, attributes)
         }));
         let approval = [
-            (SpanEventName::ApprovalDecided, tracked.approval_decided_at),
+            (SpanEventName::ApprovalDecided, tracked.approval.decided_at),
             (
                 SpanEventName::ApprovalWithdrawn,
-                tracked.approval_withdrawn_at,
+                tracked.approval.withdrawn_at,
             ),
-            (SpanEventName::ApprovalSent, tracked.approval_sent_at),
-            (SpanEventName::Approved, tracked.approved_at),
+            (SpanEventName::ApprovalSent, tracked.approval.sent_at),
+            (SpanEventName::Approved, tracked.approval.accepted_at),
             (
                 SpanEventName::ApprovedElsewhere,
-                tracked.approved_elsewhere_at,
+                tracked.approval.elsewhere_at,
             ),
         ];
         let known = approval

@@ -17,9 +17,10 @@ use crate::{
     azure::{Identity, azure_json, event::EventScope},
     base::time::{Moment, Timestamp},
     core::{
+        approval::Approval,
         assessment::{self, AlertState},
         lifecycle::TrackedEvent,
-        snapshot::{Approval, Health, Snapshot},
+        snapshot::{Health, Snapshot},
     },
 };
 
@@ -236,10 +237,10 @@ impl<'a> EventEntry<'a> {
                 "outcome",
                 json!(tracked.end.map(|end| end.outcome.as_str())),
             ),
-            ("approval_decided_at", time(tracked.approval_decision_at())),
-            ("approval_sent_at", time(tracked.approval_sent_at)),
-            ("approved_at", time(tracked.approved_at)),
-            ("approved_elsewhere_at", time(tracked.approved_elsewhere_at)),
+            ("approval_decided_at", time(tracked.approval.decision_at())),
+            ("approval_sent_at", time(tracked.approval.sent_at)),
+            ("approved_at", time(tracked.approval.accepted_at)),
+            ("approved_elsewhere_at", time(tracked.approval.elsewhere_at)),
             ("approval", json!(approval)),
             (
                 "observed_interruption_seconds",

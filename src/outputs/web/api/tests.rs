@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     azure::FailureReason,
-    core::snapshot::ApprovalReason,
+    core::approval::{Approval, ApprovalReason},
     outputs::web::fixtures::{at, due, freeze, snapshot_after},
 };
 

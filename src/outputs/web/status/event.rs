@@ -11,7 +11,7 @@ use super::{
 use crate::{
     azure::event::{Event, EventId, EventScope, resource_name},
     base::time::{Moment, in_words},
-    core::{assessment::Start, lifecycle::TrackedEvent, snapshot::Approval},
+    core::{approval::Approval, assessment::Start, lifecycle::TrackedEvent},
 };
 
 /// VM names in one list; the JSON has all of them.
@@ -26,9 +26,10 @@ pub(super) fn title(tracked: &TrackedEvent, now: Moment) -> String {
         Start::Never if tracked.is_pending() => format!("{name} (advisory)"),
         Start::Never => format!("{name} ended"),
         Start::Started(_) => format!("{name} in progress"),
-        Start::Approved | Start::MayBeApproved => format!("{name} may start now"),
+        Start::Approved | Start::MayBeApproved | Start::NotAnnounced => {
+            format!("{name} may start now")
+        }
         Start::AboutToBeApproved => format!("{name} may start soon"),
-        Start::NotAnnounced => format!("{name} scheduled"),
         Start::NotBefore(due) => {
             let left = countdown(due, now);
             left.map_or_else(
@@ -127,10 +128,9 @@ fn summary(tracked: &TrackedEvent, now: Moment) -> Markup {
             @match Start::of(tracked, now.wall) {
                 Start::Never => { "advisory, no maintenance is scheduled" },
                 Start::Started(_) => { "in progress" },
-                Start::Approved | Start::MayBeApproved => { "may start at any moment" },
+                Start::Approved | Start::MayBeApproved | Start::NotAnnounced => { "may start at any moment" },
                 Start::AboutToBeApproved => { "may start soon" },
                 Start::NotBefore(due) => { "earliest start: " (countdown_element(due, now)) },
-                Start::NotAnnounced => { (plain(labels::status(tracked))) },
             }
             @if let Some(resources) = &tracked.event.resources {
                 " · " (short_names(resources))
@@ -209,15 +209,15 @@ fn history(tracked: &TrackedEvent) -> Markup {
         changes.push((change.at, to));
     }
     for (when, what) in [
-        (tracked.approval_decided_at, "Approval decided"),
+        (tracked.approval.decided_at, "Approval decided"),
         (
-            tracked.approval_withdrawn_at,
+            tracked.approval.withdrawn_at,
             "Decision to approve withdrawn",
         ),
-        (tracked.approval_sent_at, "Approval sent"),
-        (tracked.approved_at, "Approved by this exporter"),
+        (tracked.approval.sent_at, "Approval sent"),
+        (tracked.approval.accepted_at, "Approved by this exporter"),
         (
-            tracked.approved_elsewhere_at,
+            tracked.approval.elsewhere_at,
             "Approved, not by this exporter",
         ),
     ] {

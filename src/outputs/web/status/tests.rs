@@ -3,7 +3,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     azure::{FailureReason, Identity},
-    core::snapshot::{Approval, ApprovalReason, SeriesScope, SkipReason},
+    core::{
+        approval::{Approval, ApprovalReason, SkipReason},
+        snapshot::SeriesScope,
+    },
     outputs::metrics::MetricsOptions,
     outputs::web::{
         AllowedHosts,

@@ -7,7 +7,7 @@ use maud::{Markup, Render, html};
 use super::{elapsed, plain, unix_millis};
 use crate::{
     base::time::{Moment, Timestamp, split_seconds},
-    core::{assessment::Start, lifecycle::TrackedEvent, snapshot::Approval},
+    core::{approval::Approval, assessment::Start, lifecycle::TrackedEvent},
 };
 
 pub(super) fn timer(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
@@ -20,9 +20,7 @@ pub(super) fn timer(tracked: &TrackedEvent, approval: Option<&Approval>, now: Mo
             approval_timer(tracked, approval, tracked.event.not_before, now)
         }
         Start::NotBefore(due) => countdown_timer("Earliest start in", tracked, due, now),
-        Start::NotAnnounced => html! {
-            div.timer { span.label { "No start time announced" } }
-        },
+        Start::NotAnnounced => waiting("No NotBefore: may start", "any moment"),
     }
 }
 

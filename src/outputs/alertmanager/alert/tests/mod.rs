@@ -45,7 +45,7 @@ fn pushed_labels_and_annotations_have_the_bounds_of_the_metrics() {
         .find(|line| line.starts_with("azure_scheduled_event_info{"))
         .unwrap();
     for name in ["event_id", "event_type", "event_source"] {
-        let label = format!("{name}=\"{}\"", alert.labels[name]);
+        let label = format!("{name}=\"{}\"", alert.labels[name].replace('\\', r"\\"));
         assert!(info.contains(&label), "{label} is not in {info}");
     }
     let (_, description) = info.split_once("description=\"").unwrap();
@@ -53,7 +53,9 @@ fn pushed_labels_and_annotations_have_the_bounds_of_the_metrics() {
     assert_eq!(description.chars().count(), 256);
     let pushed = &alert.annotations["description"];
     assert!(
-        pushed.contains(&format!("Azure: \"{description}\"\nEvent: a b\u{fffd}")),
+        pushed.contains(&format!(
+            "Azure: \"{description}\"\nEvent: a\\u{{9}}b\\u{{7}}"
+        )),
         "{pushed}"
     );
 }
@@ -82,7 +84,10 @@ fn events_of_other_vms_have_no_alert_and_those_of_an_unknown_vm_name_their_resou
     snapshot.vm_name = None;
     let [alert] = alerts(&snapshot, at(0)).try_into().unwrap();
     let summary = &alert.annotations["summary"];
-    assert_eq!(summary, "Preempt of web_4 and 1 more VM at 13:47:10 UTC");
+    assert_eq!(
+        summary,
+        "Preempt of web_4 and 1 more VM may affect this VM at 13:47:10 UTC"
+    );
     let description = &alert.annotations["description"];
     assert!(
         description.starts_with("VMs: web_4, web_5 (2)\nWhat: Preempt: "),

@@ -361,18 +361,3 @@ fn external_labels_are_in_every_alert() {
     let [alert] = setup.sent().try_into().unwrap();
     assert_eq!(alert.labels["cluster"], "eu-1");
 }
-
-#[test]
-fn events_whose_ids_look_alike_are_pushed_as_one() {
-    let mut setup = Setup::new();
-    // The first one ends before the second one.
-    for events in [
-        [other("E\\u200b"), other("E\\u200c")].join(","),
-        other("E\\u200c"),
-    ] {
-        setup.poll(0, &events);
-        let [alert] = setup.sent_again().try_into().unwrap();
-        assert!(!alert.is_resolved);
-        assert!(!setup.has_news());
-    }
-}

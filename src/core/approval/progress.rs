@@ -15,24 +15,23 @@ use std::{
     time::Duration,
 };
 
-use super::{LogEntry, log::should_log};
+use super::{
+    Approval, ApprovalPolicy, ApprovalReason, SkipReason,
+    policy::{self, MAX_ATTEMPTS, retry_delay},
+};
 use crate::{
     azure::{
         FailureReason, RequestError,
         document::Document,
-        event::{EventId, EventType},
+        event::{EventId, EventScope, EventType, Source},
     },
     base::time::{Moment, Timestamp},
-    core::{
-        approval::{self, ApprovalPolicy, MAX_ATTEMPTS, retry_delay},
-        lifecycle::{Phase, TrackedEvent},
-        snapshot::{Approval, ApprovalReason, SkipReason},
-    },
+    core::lifecycle::{Phase, TrackedEvent},
 };
 
 /// The policy, and the results of its attempts.
 #[derive(Debug)]
-pub(super) struct Approvals {
+pub(crate) struct Approvals {
     policy: ApprovalPolicy,
     /// The events of the last document. A pending event that is not among them could not be read, and is not approved.
     in_document: HashSet<EventId>,
@@ -108,18 +107,19 @@ impl Progress {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Evaluation {
+pub(crate) struct Evaluation {
     /// The event whose approval is to be sent.
-    pub(super) send: Option<EventId>,
+    pub(crate) send: Option<EventId>,
     /// The events that count as due from now on (true) or no longer (false) because they are to be approved.
-    pub(super) intentions: Vec<(EventId, bool)>,
+    pub(crate) intentions: Vec<(EventId, bool)>,
     /// The types of the events that a dry run would have approved now.
-    pub(super) dry_runs: Vec<EventType>,
-    pub(super) log: Vec<LogEntry>,
+    pub(crate) dry_runs: Vec<EventType>,
+    /// The decisions that are new and worth a line in the log.
+    pub(crate) news: Vec<(Approval, Arc<TrackedEvent>)>,
 }
 
 impl Approvals {
-    pub(super) fn new(policy: ApprovalPolicy) -> Self {
+    pub(crate) fn new(policy: ApprovalPolicy) -> Self {
         Self {
             policy,
             in_document: HashSet::new(),
@@ -131,17 +131,17 @@ impl Approvals {
         }
     }
 
-    pub(super) fn set_document(&mut self, document: &Document) {
+    pub(crate) fn set_document(&mut self, document: &Document) {
         let ids = document.events.iter().map(|event| event.id.clone());
         self.in_document = ids.collect();
     }
 
-    pub(super) fn decisions(&self) -> Arc<BTreeMap<EventId, Approval>> {
+    pub(crate) fn decisions(&self) -> Arc<BTreeMap<EventId, Approval>> {
         Arc::clone(&self.decisions)
     }
 
     /// The time until the next delay or drain ends: a poll then lets the approval be sent on time.
-    pub(super) fn due_in(&self, now: Moment) -> Option<Duration> {
+    pub(crate) fn due_in(&self, now: Moment) -> Option<Duration> {
         let ends = self.progress.iter().filter_map(|(id, progress)| {
             let end = match self.decisions.get(id)? {
                 Approval::Waiting { .. } => progress.delay_until,
@@ -154,7 +154,7 @@ impl Approvals {
     }
 
     /// Decides about every pending event.
-    pub(super) fn evaluate(
+    pub(crate) fn evaluate(
         &mut self,
         events: &[Arc<TrackedEvent>],
         vm_name: Result<&str, SkipReason>,
@@ -206,7 +206,7 @@ impl Approvals {
     }
 
     /// The request of an approval ended. Returns the type of the event.
-    pub(super) fn sent(
+    pub(crate) fn sent(
         &mut self,
         id: &EventId,
         error: Option<&RequestError>,
@@ -237,13 +237,11 @@ impl Approvals {
             return;
         };
         if should_log(self.decisions.get(id), approval, tracked, &self.policy) {
-            evaluation.log.push(LogEntry::Approval {
-                approval: approval.clone(),
-                tracked: Arc::clone(tracked),
-            });
+            let news = (approval.clone(), Arc::clone(tracked));
+            evaluation.news.push(news);
         }
         if let Some(is_intended) = self.is_intended(approval, tracked)
-            && is_intended != tracked.approval_decision_at().is_some()
+            && is_intended != tracked.approval.decision_at().is_some()
         {
             evaluation.intentions.push((id.clone(), is_intended));
         }
@@ -266,14 +264,14 @@ impl Approvals {
             | Approval::ApprovedElsewhere { .. } => None,
             Approval::Withheld(_) => {
                 let is_open =
-                    tracked.phase() == Phase::Scheduled && tracked.approval_sent_at.is_none();
+                    tracked.phase() == Phase::Scheduled && tracked.approval.sent_at.is_none();
                 is_open.then_some(false)
             }
         }
     }
 
     /// Whether an attempt of this process had no answer.
-    pub(super) fn may_be_accepted(&self, id: &EventId) -> bool {
+    pub(crate) fn may_be_accepted(&self, id: &EventId) -> bool {
         let progress = self.progress.get(id);
         progress.is_some_and(|progress| progress.may_be_accepted)
     }
@@ -287,7 +285,7 @@ impl Approvals {
         now: Moment,
     ) -> Approval {
         let policy = &self.policy;
-        let decision = approval::decide(tracked, policy, vm_name.ok(), progress.delay_until, now);
+        let decision = policy::decide(tracked, policy, vm_name.ok(), progress.delay_until, now);
         progress.drain_until = match decision {
             Approval::Due(reason) if policy.drains(reason) => {
                 progress.drain_until.or(Some(now.after(policy.drain)))
@@ -303,7 +301,7 @@ impl Approvals {
             decision => return decision,
         };
         let in_flight = self.in_flight.as_ref().map(|(id, _)| id);
-        match tracked.approval_sent_at {
+        match tracked.approval.sent_at {
             Some(at) if in_flight == Some(&tracked.event.id) => Approval::Sent { reason, at },
             // Sent by an earlier process.
             Some(_) if !progress.may_be_accepted => Approval::Withheld(SkipReason::ResultUnknown),
@@ -315,5 +313,34 @@ impl Approvals {
                 _ => progress.decision(reason, now),
             },
         }
+    }
+}
+
+/// Whether to log a decision about an approval. Left out is what a transition logs: an approval, and a start. So are
+/// decisions not to approve an advisory, an event of other VMs that the policy never approves and, while approvals are
+/// off, an event that no user requested; but not one that takes back a decision to approve.
+fn should_log(
+    before: Option<&Approval>,
+    now: &Approval,
+    tracked: &TrackedEvent,
+    policy: &ApprovalPolicy,
+) -> bool {
+    let label = |approval: &Approval| (approval.decision(), approval.reason());
+    if before.map(label) == Some(label(now)) {
+        return false;
+    }
+    match now {
+        Approval::Approved { .. } | Approval::ApprovedElsewhere { .. } => false,
+        Approval::Withheld(_) => {
+            let is_taken_back =
+                before.is_some_and(|before| !matches!(before, Approval::Withheld(_)));
+            let is_user_event = tracked.event.source == Some(Source::User);
+            let is_of_interest = match tracked.scope {
+                EventScope::Other => policy.for_group && is_user_event,
+                EventScope::Own | EventScope::Unknown => policy.is_on() || is_user_event,
+            };
+            is_taken_back || (is_of_interest && tracked.phase() == Phase::Scheduled)
+        }
+        _ => true,
     }
 }

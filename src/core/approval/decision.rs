@@ -63,6 +63,8 @@ pub enum ApprovalReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SkipReason {
     Off,
+    /// Off, and the event has no `NotBefore` to wait for.
+    OffAndDue,
     Contradictory,
     Ended,
     Advisory,
@@ -107,12 +109,16 @@ impl SkipReason {
         self.texts().0
     }
 
-    /// The same, and the words for people.
+    /// The value of `reason`, and the words for people.
     fn texts(self) -> (&'static str, &'static str) {
         match self {
             Self::Off => (
                 "off",
                 "Approvals are off. The event starts at NotBefore, or earlier if someone approves it",
+            ),
+            Self::OffAndDue => (
+                "off",
+                "Approvals are off. The event has no NotBefore and may start at any moment",
             ),
             Self::Contradictory => (
                 "contradictory",
@@ -236,9 +242,9 @@ impl Approval {
                 },
                 if *attempts == 1 { "attempt" } else { "attempts" }
             ),
-            Self::Withheld(why @ (SkipReason::Advisory | SkipReason::Off)) => {
-                why.texts().1.to_owned()
-            }
+            Self::Withheld(
+                why @ (SkipReason::Advisory | SkipReason::Off | SkipReason::OffAndDue),
+            ) => why.texts().1.to_owned(),
             Self::Withheld(why) => format!("Not approved by this VM: {}", why.texts().1),
         }
     }

@@ -1,0 +1,285 @@
+//! The policy that decides whether to approve an event.
+//!
+//! An approval lets Azure start the event before its `NotBefore`, on **every** VM that it names. It cannot be revoked.
+//! So nothing is approved without a flag, no event with unknown resources, source, type or duration, and no event about
+//! which documents contradict themselves or each other. The name of this VM must be certain.
+//!
+//! The request, and the 9 seconds of Microsoft's sample:
+//! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#start-an-event>.
+//!
+//! Invariants: the decision is a function of the arguments, and a Preempt or Terminate is never approved.
+
+use std::{fmt, time::Duration};
+
+use crate::{
+    azure::{
+        RequestError,
+        event::{Event, EventScope, EventType, Impact, Source, Status, resource_name, scope_of},
+    },
+    base::{
+        backoff::exponential,
+        time::{Moment, Timestamp},
+    },
+    core::{
+        approval::{Approval, ApprovalReason, SkipReason},
+        lifecycle::{Phase, TrackedEvent},
+    },
+};
+
+/// The default of `--approve.delay`.
+pub(crate) const DELAY: Duration = Duration::from_mins(1);
+/// The timeout of the request, unless `--imds.timeout` is shorter: polls, and the end of the process, wait for the
+/// answer.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+/// Failed attempts after which an event is no longer approved. The delays between them are about 9 minutes together.
+pub(crate) const MAX_ATTEMPTS: u32 = 40;
+/// The delay after the first failed attempt, and the longest, also of a `Retry-After`.
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
+
+/// The flags `--approve.*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ApprovalPolicy {
+    /// Approve events of source User.
+    pub user_events: bool,
+    /// Also approve events of source User that name only other VMs.
+    pub for_group: bool,
+    /// Approve a Freeze that is announced to be shorter.
+    pub freeze_below: Option<Duration>,
+    /// Time from the first document with the event until a VM that is not first in `Resources`, or not among them,
+    /// approves it.
+    pub delay: Duration,
+    /// Time from the decision to the request, in which the event counts as due and a load balancer drains this VM.
+    pub drain: Duration,
+    /// Decide but send nothing.
+    pub dry_run: bool,
+}
+
+impl Default for ApprovalPolicy {
+    /// Nothing is approved.
+    fn default() -> Self {
+        Self {
+            user_events: false,
+            for_group: false,
+            freeze_below: None,
+            delay: DELAY,
+            drain: Duration::ZERO,
+            dry_run: false,
+        }
+    }
+}
+
+impl ApprovalPolicy {
+    /// Whether any flag allows an approval.
+    pub(crate) fn is_on(&self) -> bool {
+        self.user_events || self.freeze_below.is_some()
+    }
+
+    /// Whether an event that is approved for this reason counts as due before its approval is sent. A dry run approves
+    /// nothing, and an event of other VMs does not affect this one, so they drain nothing.
+    pub(crate) fn drains(&self, reason: ApprovalReason) -> bool {
+        !self.drain.is_zero() && !self.dry_run && reason != ApprovalReason::GroupEvent
+    }
+
+    /// Whether an event that does not name this VM is approved: its user waits, and the VMs that it names may hang.
+    fn covers_other_vms(&self, event: &Event) -> bool {
+        let first = event.resources.iter().flatten().next();
+        self.user_events
+            && self.for_group
+            && event.source == Some(Source::User)
+            && first.is_some_and(|name| !resource_name(name).is_empty())
+    }
+}
+
+impl fmt::Display for ApprovalPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.is_on() {
+            return f.write_str("off");
+        }
+        let user_events = self.user_events.then(|| {
+            let whose = if self.for_group { " for the group" } else { "" };
+            format!("user events{whose}")
+        });
+        let freezes = self
+            .freeze_below
+            .map(|below| format!("freezes below {below:?}"));
+        let approved: Vec<_> = user_events.into_iter().chain(freezes).collect();
+        let dry_run = if self.dry_run { "dry run of " } else { "" };
+        let approved = approved.join(" and ");
+        write!(f, "{dry_run}{approved}, delay {:?}", self.delay)?;
+        if self.drain.is_zero() {
+            return Ok(());
+        }
+        write!(f, ", drain {:?}", self.drain)
+    }
+}
+
+/// The decision of the policy: [`Approval::Due`], or why not. `vm_name` is the name of this VM where it is known for
+/// certain; `delay_until` is the end of [`ApprovalPolicy::delay`].
+pub fn decide(
+    tracked: &TrackedEvent,
+    settings: &ApprovalPolicy,
+    vm_name: Option<&str>,
+    delay_until: Moment,
+    now: Moment,
+) -> Approval {
+    let event = &tracked.event;
+    if tracked.phase() == Phase::Ended {
+        return Approval::Withheld(SkipReason::Ended);
+    }
+    if event.is_advisory() {
+        return Approval::Withheld(SkipReason::Advisory);
+    }
+    if let Some(at) = tracked.approval.accepted_at {
+        return Approval::Approved { at };
+    }
+    if let Some(at) = tracked.approval.elsewhere_at {
+        return Approval::ApprovedElsewhere { at };
+    }
+    // Once started, it is never approved, even if a document has it as Scheduled again.
+    if tracked.started_at.is_some() || event.status != Status::Scheduled {
+        return Approval::Withheld(SkipReason::NotScheduled);
+    }
+    if settings.is_on() && !tracked.trust.in_all_documents() {
+        return Approval::Withheld(SkipReason::Contradictory);
+    }
+    let reason = reason(event, settings, vm_name);
+    match reason.and_then(|reason| check_reported(tracked, now.wall).map(|()| reason)) {
+        Ok(reason) => approve_or_wait(event, reason, vm_name, delay_until, now),
+        Err(why) => Approval::Withheld(why),
+    }
+}
+
+/// The flag that allows the approval, by any VM.
+fn reason(
+    event: &Event,
+    settings: &ApprovalPolicy,
+    vm_name: Option<&str>,
+) -> Result<ApprovalReason, SkipReason> {
+    if !settings.is_on() {
+        let is_due = event.not_before.is_none();
+        return Err(if is_due {
+            SkipReason::OffAndDue
+        } else {
+            SkipReason::Off
+        });
+    }
+    if vm_name.is_none() {
+        return Err(SkipReason::IdentityUnknown);
+    }
+    let user_event = match event.scope(vm_name) {
+        EventScope::Own => ApprovalReason::UserEvent,
+        EventScope::Other if settings.covers_other_vms(event) => ApprovalReason::GroupEvent,
+        EventScope::Other => return Err(SkipReason::OtherVm),
+        EventScope::Unknown => return Err(SkipReason::ResourcesUnknown),
+    };
+    match event.event_type.spec().impact {
+        Impact::Pause | Impact::Restart => {}
+        Impact::Removal => return Err(SkipReason::Deletion),
+        Impact::None => return Err(SkipReason::Advisory),
+        Impact::Unknown => return Err(SkipReason::TypeUnknown),
+    }
+    match event.source {
+        Some(Source::User) if settings.user_events => return Ok(user_event),
+        Some(Source::User | Source::Platform) => {}
+        Some(Source::Other(_)) => return Err(SkipReason::SourceUnknown),
+        None => return Err(SkipReason::SourceMissing),
+    }
+    let (EventType::Freeze, Some(below)) = (&event.event_type, settings.freeze_below) else {
+        return Err(SkipReason::NotAskedFor);
+    };
+    match event.duration_seconds.map(Duration::from_secs) {
+        Some(duration) if duration < below => Ok(ApprovalReason::ShortFreeze),
+        Some(_) => Err(SkipReason::NotAskedFor),
+        None => Err(SkipReason::DurationUnknown),
+    }
+}
+
+/// The last document must have what the decision depends on; values of earlier documents are only shown. An approval
+/// has no effect without a future `NotBefore`.
+fn check_reported(tracked: &TrackedEvent, now: Timestamp) -> Result<(), SkipReason> {
+    let missing = tracked.missing;
+    let not_before = tracked.event.not_before.filter(|_| !missing.not_before);
+    match not_before {
+        _ if missing.event_type => Err(SkipReason::TypeUnknown),
+        _ if missing.resources => Err(SkipReason::ResourcesUnknown),
+        _ if missing.source => Err(SkipReason::SourceMissing),
+        None => Err(SkipReason::NotBeforeUnknown),
+        Some(not_before) if not_before <= now => Err(SkipReason::NotBeforePassed),
+        Some(_) => Ok(()),
+    }
+}
+
+/// The first VM in `Resources` approves at once, the others after the delay.
+fn approve_or_wait(
+    event: &Event,
+    reason: ApprovalReason,
+    vm_name: Option<&str>,
+    delay_until: Moment,
+    now: Moment,
+) -> Approval {
+    let first = event.resources.as_deref().and_then(|all| all.get(..1));
+    let is_first = scope_of(first, vm_name.into()) == EventScope::Own;
+    if is_first || delay_until.monotonic <= now.monotonic {
+        return Approval::Due(reason);
+    }
+    let leader = first.and_then(<[_]>::first).map(AsRef::as_ref);
+    Approval::Waiting {
+        reason,
+        leader: resource_name(leader.unwrap_or_default()).into(),
+        until: delay_until.wall,
+    }
+}
+
+/// The delay before the next attempt, which also waits for the next document. Without jitter: each VM has an IMDS of
+/// its own.
+pub(crate) fn retry_delay(error: &RequestError, consecutive_failures: u32) -> Duration {
+    let [first, max] = RETRY_DELAYS;
+    let delay = exponential(first, max, consecutive_failures);
+    delay.max(error.retry_after.unwrap_or_default()).min(max)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::azure::{FailureReason, document};
+
+    #[test]
+    fn missing_source_and_unknown_source_have_different_messages_and_one_identifier() {
+        let policy = ApprovalPolicy {
+            user_events: true,
+            ..ApprovalPolicy::default()
+        };
+        for (source, expected) in [
+            (json!(null), "its source was not given"),
+            (json!("Partner"), "its source is unknown"),
+        ] {
+            let body = json!({"DocumentIncarnation": 1, "Events": [{
+                "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265", "EventStatus": "Scheduled",
+                "EventType": "Reboot", "Resources": ["web_0"], "EventSource": source,
+            }]});
+            let (document, _) = document::parse(body.to_string().as_bytes()).unwrap();
+            let why = reason(&document.events[0], &policy, Some("web_0")).unwrap_err();
+            assert_eq!(why.as_str(), "source_unknown");
+            let message = Approval::Withheld(why).message();
+            assert_eq!(message, format!("Not approved by this VM: {expected}"));
+        }
+    }
+
+    #[test]
+    fn all_attempts_take_about_9_minutes_whatever_the_error() {
+        for reason in FailureReason::ALL {
+            let error = RequestError {
+                reason,
+                status: None,
+                message: String::new(),
+                retry_after: None,
+                is_unsent: false,
+            };
+            let delays = (1..MAX_ATTEMPTS).map(|failures| retry_delay(&error, failures));
+            let minutes = delays.sum::<Duration>().as_secs_f64() / 60.0;
+            assert!((8.0..10.0).contains(&minutes), "{reason:?}: {minutes}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a document changes about an event that is known.
+
+use std::time::Duration;
+
+use super::{
+    revision::{is_other_kind, is_rest_equal, is_started},
+    tracked_event::{Phase, Rescheduling, TrackedEvent},
+};
+use crate::{
+    azure::event::{Event, Status},
+    base::time::{Moment, Timestamp},
+};
+
+/// An event that starts by less than this before its `NotBefore` is not taken for approved: the clocks of this VM and
+/// of Azure differ.
+pub(super) const APPROVAL_MARGIN: Duration = Duration::from_secs(10);
+
+/// The difference between a tracked event and its entry in a document.
+#[derive(Debug)]
+pub(super) struct Difference {
+    /// The event as it is now.
+    pub(super) event: Event,
+    pub(super) rescheduling: Option<Rescheduling>,
+    /// Its type, resources, duration, description or source differs.
+    pub(super) is_amended: bool,
+    pub(super) is_other_kind: bool,
+    pub(super) is_approved_elsewhere: bool,
+    pub(super) start: StartChange,
+    /// The former status, where it is another one and this is not the first start.
+    pub(super) former_status: Option<Status>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StartChange {
+    None,
+    First,
+    /// It was Started, then Scheduled, and is Started again.
+    Again,
+}
+
+impl Difference {
+    /// `revised` is `event` with the members that it lacks; `due_at` is the known `NotBefore` on the monotonic clock.
+    /// `None` if nothing differs.
+    pub(super) fn between(
+        tracked: &TrackedEvent,
+        event: &Event,
+        revised: Event,
+        due_at: Option<Duration>,
+        now: Moment,
+    ) -> Option<Self> {
+        let was = &tracked.event;
+        let to = event.not_before.filter(|to| was.not_before != Some(*to));
+        let rescheduling = to.map(|to| Rescheduling {
+            at: now.wall,
+            from: was.not_before,
+            to,
+        });
+        let revised = Event {
+            not_before: to.or(was.not_before),
+            ..revised
+        };
+        if revised == *was {
+            return None;
+        }
+        let start = match tracked.started_at {
+            _ if !is_started(&revised) => StartChange::None,
+            None => StartChange::First,
+            Some(_) if tracked.phase() == Phase::Scheduled => StartChange::Again,
+            Some(_) => StartChange::None,
+        };
+        let has_status_change = start != StartChange::First && event.status != was.status;
+        Some(Self {
+            rescheduling,
+            is_amended: !is_rest_equal(was, &revised),
+            is_other_kind: is_other_kind(was, event),
+            is_approved_elsewhere: is_approved_elsewhere(tracked, event, due_at, now),
+            start,
+            former_status: has_status_change.then(|| was.status.clone()),
+            event: revised,
+        })
+    }
+}
+
+/// Whether the new version of a scheduled event shows that it was approved, although this exporter sent no approval.
+///
+/// An event is guaranteed not to start before `NotBefore` unless it is approved earlier
+/// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). So it was approved
+/// where it has started, or may start about now, before the `NotBefore` that was announced last. Both clocks must show
+/// that: the wall clock may have been set back. A Spot eviction is not approved but carried out, with a best-effort
+/// notice.
+fn is_approved_elsewhere(
+    tracked: &TrackedEvent,
+    event: &Event,
+    due_at: Option<Duration>,
+    now: Moment,
+) -> bool {
+    let approval = &tracked.approval;
+    let is_known_scheduled =
+        tracked.phase() == Phase::Scheduled && tracked.event.status == Status::Scheduled;
+    // A refused attempt did not approve it.
+    if approval.may_be_approved()
+        || !event.can_be_approved()
+        || !is_known_scheduled
+        || !tracked.trust.in_last_document()
+    {
+        return false;
+    }
+    let about_now = now.after(APPROVAL_MARGIN);
+    let is_later = |due: Option<Timestamp>| due.is_some_and(|due| due > about_now.wall);
+    let is_before_its_time =
+        is_later(tracked.event.not_before) && due_at.is_some_and(|due| due > about_now.monotonic);
+    let may_run = match event.status {
+        Status::Started => true,
+        Status::Scheduled => event.not_before.is_some() && !is_later(event.not_before),
+        Status::Advisory | Status::Other(_) => false,
+    };
+    is_before_its_time && may_run
+}

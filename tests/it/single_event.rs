@@ -1,0 +1,189 @@
+//! What is known of one event, over documents that change it in ways that Azure does not document.
+
+use std::time::Duration;
+
+use azure_scheduled_events_exporter::approval::ApprovalPolicy;
+use serde_json::{Value, json};
+
+use crate::support::simulated_vm::{SimulatedVm, at, restart, started};
+
+const MINUTE: u64 = 60;
+
+fn vm() -> SimulatedVm {
+    let mut vm = SimulatedVm::new(ApprovalPolicy::default());
+    vm.identify();
+    vm.poll(&[]);
+    vm
+}
+
+fn alert_names(vm: &SimulatedVm) -> Vec<String> {
+    let json = vm.json();
+    let alerts = json["alerts"].as_array().unwrap().iter();
+    alerts
+        .map(|alert| alert["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn platform(members: &Value) -> Value {
+    let mut event = restart(members);
+    event["EventSource"] = json!("Platform");
+    event
+}
+
+#[test]
+fn hardware_failure_is_said_only_if_no_document_can_have_been_missed() {
+    let event = |event_type| {
+        platform(&json!({"EventType": event_type, "EventStatus": "Started", "NotBefore": ""}))
+    };
+    for (incarnation, seconds, expected) in [
+        (json!(1), 1, true),
+        (json!(2), 1, true),
+        (json!("2"), 10, true),
+        (json!(3), 1, false),
+        (json!(0), 1, false),
+        (Value::Null, 1, false),
+        (json!(2), 11, false),
+    ] {
+        for event_type in ["Reboot", "Redeploy"] {
+            let mut vm = vm();
+            vm.wait_until(seconds);
+            vm.poll_incarnation(&incarnation, &[event(event_type)]);
+            let names = alert_names(&vm);
+            let is_failure = names.contains(&"AzureScheduledEventHardwareFailure".to_owned());
+            assert_eq!(
+                is_failure, expected,
+                "{incarnation} after {seconds} s: {names:?}"
+            );
+            let is_plain = names.contains(&format!("AzureScheduledEvent{event_type}"));
+            assert_eq!(is_plain, !expected, "{names:?}");
+        }
+    }
+}
+
+#[test]
+fn urgency_and_the_longest_interruption_outlive_the_lists() {
+    let mut vm = vm();
+    for minutes in [300, 30, 300] {
+        vm.poll(&[platform(
+            &json!({"NotBefore": at(minutes * MINUTE).rfc1123()}),
+        )]);
+    }
+    let critical = alert_names(&vm);
+    vm.tick();
+    vm.wait_until(7);
+    vm.tick();
+    let longest = vm.json()["observed_interruption_seconds"].clone();
+    for change in 0..40 {
+        vm.wait_until(10 + 2 * change);
+        vm.tick();
+        vm.poll(&[platform(
+            &json!({"NotBefore": at(300 * MINUTE + change).rfc1123()}),
+        )]);
+        if change == 35 {
+            vm.restart_process(Duration::from_secs(1));
+            vm.identify();
+            vm.poll(&[platform(
+                &json!({"NotBefore": at(300 * MINUTE + change).rfc1123()}),
+            )]);
+            vm.wait_until(10 + 2 * change);
+        }
+    }
+    assert_eq!(alert_names(&vm), critical);
+    assert!(longest.as_f64().unwrap() > 6.0, "{longest}");
+    assert_eq!(vm.json()["observed_interruption_seconds"], longest);
+}
+
+#[test]
+fn event_without_a_readable_not_before_is_due_everywhere() {
+    for not_before in [json!(""), json!("soon"), json!(7), Value::Null] {
+        let mut vm = vm();
+        vm.poll(&[platform(&json!({"NotBefore": not_before}))]);
+        assert_eq!(alert_names(&vm)[0], "AzureScheduledEventReboot");
+        let json = vm.json();
+        let summary = json["summary"].as_str().unwrap();
+        assert!(summary.ends_with(" at any moment"), "{summary}");
+        assert!(!vm.is_serving());
+        let page = vm.page();
+        assert!(page.contains("may start now") && !page.contains("starts at NotBefore"));
+    }
+}
+
+#[test]
+fn approved_event_that_stays_scheduled_and_leaves_has_an_unknown_outcome() {
+    let policy = ApprovalPolicy {
+        user_events: true,
+        ..ApprovalPolicy::default()
+    };
+    for (documents, expected) in [(0, "completed"), (1, "unknown"), (7, "unknown")] {
+        let mut vm = SimulatedVm::new(policy);
+        vm.identify();
+        vm.poll(&[restart(&json!({}))]);
+        vm.answer(true);
+        for second in 1..=documents {
+            vm.wait_until(second);
+            vm.poll_unchanged();
+        }
+        vm.wait_until(documents + 1);
+        vm.poll(&[]);
+        assert_eq!(vm.json()["outcome"], expected, "{documents}");
+    }
+}
+
+#[test]
+fn start_after_a_regression_is_a_new_start() {
+    let mut vm = vm();
+    vm.poll(&[started()]);
+    vm.wait_until(10);
+    vm.poll(&[restart(&json!({}))]);
+    vm.wait_until(40 * MINUTE);
+    vm.poll(&[started()]);
+    assert_eq!(vm.json()["started_at"], at(40 * MINUTE).rfc3339_millis());
+    assert!(!alert_names(&vm).contains(&"AzureScheduledEventStuck".to_owned()));
+}
+
+#[test]
+fn freeze_of_0_s_is_never_stuck() {
+    let mut vm = vm();
+    let freeze = platform(&json!({
+        "EventType": "Freeze", "EventStatus": "Started", "NotBefore": "", "DurationInSeconds": 0,
+    }));
+    vm.poll(&[freeze]);
+    vm.wait_until(40 * MINUTE);
+    assert_eq!(alert_names(&vm), ["AzureScheduledEventFreeze"]);
+}
+
+#[test]
+fn maintenance_that_becomes_an_advisory_has_ended() {
+    let mut vm = vm();
+    vm.poll(&[restart(&json!({}))]);
+    vm.wait_until(10);
+    vm.poll(&[restart(&json!({"EventStatus": "Advisory"}))]);
+    let ended = r#"azure_scheduled_events_ended_total{event_type="Reboot",outcome="unknown"}"#;
+    assert_eq!(vm.metrics().value(ended), Some(1.0));
+    assert_eq!(vm.json()["phase"], "advisory");
+}
+
+#[test]
+fn one_vm_in_two_spellings_is_one_vm() {
+    let mut vm = vm();
+    vm.poll(&[platform(
+        &json!({"Resources": ["web_0", "WEB_0", "_Web_0"]}),
+    )]);
+    let json = vm.json();
+    assert_eq!(json["Resources"], json!(["web_0"]));
+    assert!(
+        json["summary"]
+            .as_str()
+            .unwrap()
+            .starts_with("Reboot of web_0 at ")
+    );
+}
+
+#[test]
+fn event_of_another_vm_ends_with_its_outcome() {
+    let mut vm = vm();
+    vm.poll(&[platform(&json!({"Resources": ["web_7"]}))]);
+    vm.poll(&[]);
+    let json = vm.json();
+    assert_eq!(json["summary"], "Reboot of web_7 cancelled");
+}
