@@ -145,7 +145,7 @@ pub async fn run(
 /// When a required task ends.
 async fn run_until(
     stop: impl Future<Output = ()>,
-    runner: Runner,
+    mut runner: Runner,
     mut tasks: Tasks,
 ) -> Result<(), Error> {
     let stopping = CancellationToken::new();

@@ -46,8 +46,9 @@ pub(super) fn pause_ticks() -> Interval {
 }
 
 impl Runner {
-    /// Runs until `stopping` is cancelled, then saves the state.
-    pub(super) async fn run(mut self, stopping: &CancellationToken) {
+    /// Runs until `stopping` is cancelled, then saves the state. The runner still publishes the last snapshot: outputs
+    /// that read it at shutdown end with it.
+    pub(super) async fn run(&mut self, stopping: &CancellationToken) {
         loop {
             self.requests.schedule(&self.engine);
             let may_stop = !self.requests.is_approving();
