@@ -5,7 +5,7 @@ use std::time::Duration;
 use azure_scheduled_events_exporter::approval::ApprovalPolicy;
 use serde_json::{Value, json};
 
-use crate::support::simulated_vm::{SimulatedVm, at, restart, started};
+use crate::support::simulated_vm::{SimulatedVm, at, refusal, restart, started, timeout};
 
 const MINUTE: u64 = 60;
 
@@ -126,6 +126,26 @@ fn approved_event_that_stays_scheduled_and_leaves_has_an_unknown_outcome() {
         vm.wait_until(documents + 1);
         vm.poll(&[]);
         assert_eq!(vm.json()["outcome"], expected, "{documents}");
+    }
+}
+
+#[test]
+fn approval_without_an_answer_is_one_if_the_event_starts_before_its_not_before() {
+    let policy = ApprovalPolicy {
+        user_events: true,
+        ..ApprovalPolicy::default()
+    };
+    for (result, expected) in [(timeout(), "approved"), (refusal(), "approved_elsewhere")] {
+        let mut vm = SimulatedVm::new(policy);
+        vm.identify();
+        vm.poll(&[restart(&json!({}))]);
+        vm.end_approval(Err(result));
+        vm.wait_until(1);
+        vm.poll(&[started()]);
+        assert_eq!(vm.decision(), expected);
+        vm.wait_until(2);
+        vm.poll(&[]);
+        assert_eq!(vm.json()["outcome"], "completed");
     }
 }
 

@@ -89,8 +89,9 @@ def check_scraping(promtool: str) -> None:
     embedded = config_map["data"]["prometheus-config"]
     expect("job_name: azure-scheduled-events\n" in embedded, "ConfigMap: not the job that the rules select")
     run(promtool, "check", "config", AZURE / "remote-write.yml")
-    # The configuration on the page, and with what it adds for TLS.
-    blocks = re.findall(r"(?ms)^```yaml\n(.*?)^```", (ROOT / "docs" / "linux.md").read_text())
+    # The configuration on the page, and with what the page on HTTP adds for TLS.
+    pages = "".join((ROOT / "docs" / name).read_text() for name in ("linux.md", "http.md"))
+    blocks = re.findall(r"(?ms)^```yaml\n(.*?)^```", pages)
     [plain] = [block for block in blocks if "job_name: azure-scheduled-events " in block]
     [tls] = [block for block in blocks if "scheme: https" in block]
     for text in (embedded, plain, plain.replace("    static_configs:", tls + "    static_configs:", 1)):

@@ -24,7 +24,7 @@ pub(super) struct Difference {
     /// Its type, resources, duration, description or source differs.
     pub(super) is_amended: bool,
     pub(super) is_other_kind: bool,
-    pub(super) is_approved_elsewhere: bool,
+    pub(super) is_brought_forward: bool,
     pub(super) start: StartChange,
     /// The former status, where it is another one and this is not the first start.
     pub(super) former_status: Option<Status>,
@@ -73,7 +73,7 @@ impl Difference {
             rescheduling,
             is_amended: !is_rest_equal(was, &revised),
             is_other_kind: is_other_kind(was, event),
-            is_approved_elsewhere: is_approved_elsewhere(tracked, event, due_at, now),
+            is_brought_forward: is_brought_forward(tracked, event, due_at, now),
             start,
             former_status: has_status_change.then(|| was.status.clone()),
             event: revised,
@@ -81,14 +81,15 @@ impl Difference {
     }
 }
 
-/// Whether the new version of a scheduled event shows that it was approved, although this exporter sent no approval.
+/// Whether the new version of a scheduled event shows that it was approved, which this exporter did not know: by
+/// somebody else, or by an approval of this exporter that had no answer.
 ///
 /// An event is guaranteed not to start before `NotBefore` unless it is approved earlier
 /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). So it was approved
 /// where it has started, or may start about now, before the `NotBefore` that was announced last. Both clocks must show
 /// that: the wall clock may have been set back. A Spot eviction is not approved but carried out, with a best-effort
 /// notice.
-fn is_approved_elsewhere(
+fn is_brought_forward(
     tracked: &TrackedEvent,
     event: &Event,
     due_at: Option<Duration>,
@@ -97,8 +98,7 @@ fn is_approved_elsewhere(
     let approval = &tracked.approval;
     let is_known_scheduled =
         tracked.phase() == Phase::Scheduled && tracked.event.status == Status::Scheduled;
-    // A refused attempt did not approve it.
-    if approval.may_be_approved()
+    if approval.is_approved()
         || !event.can_be_approved()
         || !is_known_scheduled
         || !tracked.trust.in_last_document()

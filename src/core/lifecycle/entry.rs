@@ -190,16 +190,17 @@ impl TrackerEntry {
         transitions: &mut Vec<Transition>,
     ) {
         self.absence = None;
+        let scope = event.scope(vm);
+        let revised = revise(&self.tracked.event, event);
+        let is_other = self.tracked.event.is_advisory() != revised.is_advisory();
+        // A document that contradicts itself does not end the event.
+        if is_other && (self.tracked.trust.in_last_document() || !self.tracked.is_pending()) {
+            return self.become_other(&revised, scope, sight, at, transitions);
+        }
         if self.tracked.last_listed_at.is_some() {
             self.tracked_mut().last_listed_at = None;
         }
-        let scope = event.scope(vm);
-        let revised = revise(&self.tracked.event, event);
-        if self.tracked.event.is_advisory() != revised.is_advisory() {
-            // A document that contradicts itself does not end the event.
-            if self.tracked.trust.in_last_document() || !self.tracked.is_pending() {
-                self.become_other(&revised, scope, sight, at, transitions);
-            }
+        if is_other {
             return;
         }
         let now = at.wall;
@@ -242,9 +243,8 @@ impl TrackerEntry {
         if let Some(rescheduling) = difference.rescheduling {
             transitions.push(self.transition(TransitionKind::Rescheduled(rescheduling), now));
         }
-        if difference.is_approved_elsewhere {
-            self.tracked_mut().approval.elsewhere_at = Some(now);
-            transitions.push(self.transition(TransitionKind::ApprovedElsewhere, now));
+        if difference.is_brought_forward {
+            transitions.push(self.approved_by_evidence(now));
         }
         match difference.start {
             StartChange::None => {}
@@ -254,6 +254,20 @@ impl TrackerEntry {
         if let Some(was) = difference.former_status {
             transitions.push(self.transition(TransitionKind::StatusChanged(was), now));
         }
+    }
+
+    /// A document shows that the event was approved. A refused attempt of this exporter did not approve it; one without
+    /// an answer did.
+    fn approved_by_evidence(&mut self, now: Timestamp) -> Transition {
+        let approval = &mut self.tracked_mut().approval;
+        let kind = if approval.sent_at.is_some() {
+            approval.accept(now);
+            TransitionKind::Approved
+        } else {
+            approval.elsewhere_at = Some(now);
+            TransitionKind::ApprovedElsewhere
+        };
+        self.transition(kind, now)
     }
 
     /// The event had ended, and a document has it again.
@@ -293,7 +307,9 @@ impl TrackerEntry {
     /// The last document still holds (304).
     pub(super) fn see_again(&mut self) {
         let tracked = &self.tracked;
-        let is_listed = tracked.is_pending() && self.absence.is_none();
+        // After a restart, only the record says that the last document lacked it.
+        let is_listed =
+            tracked.is_pending() && self.absence.is_none() && tracked.last_listed_at.is_none();
         if is_listed
             && tracked.event.status == Status::Scheduled
             && tracked.approval.is_changed_by_scheduled(false)

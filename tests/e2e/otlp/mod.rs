@@ -33,7 +33,7 @@ use azure_scheduled_events_exporter::{
     worker::Worker,
 };
 use opentelemetry::trace::SpanId;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -60,7 +60,9 @@ fn certificates(folder: &Path) {
         ("client", vec!["exporter".to_owned()]),
     ] {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(names).unwrap();
+        let mut params = CertificateParams::new(names).unwrap();
+        // With the name of the authority, BoringSSL takes it for a self-signed one.
+        params.distinguished_name.push(DnType::CommonName, file);
         let certificate = params.signed_by(&key, &authority).unwrap();
         fs::write(folder.join(format!("{file}.pem")), certificate.pem()).unwrap();
         fs::write(folder.join(format!("{file}-key.pem")), key.serialize_pem()).unwrap();

@@ -364,6 +364,7 @@ proptest! {
                     }
                     let again = process.observe(&document, now);
                     prop_assert!(again.is_empty(), "the same document again: {again:?}");
+                    oracle.observe(&document, &again, now);
                     transitions
                 }
                 Step::Confirm => {

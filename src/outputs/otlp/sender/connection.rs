@@ -276,9 +276,12 @@ fn hint(error: &reqwest::Error, settings: &ExporterSettings) -> &'static str {
     let is_other_protocol = |error: &hyper::Error| {
         error.is_parse() || error.is_incomplete_message() || error.is_closed()
     };
+    let is_grpc = settings.protocol == Protocol::Grpc;
     if error.is_timeout() || error.is_connect() {
         ""
-    } else if settings.protocol == Protocol::Grpc {
+    } else if is_grpc && settings.endpoint.scheme() == "https" {
+        "; if this is no gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf; does it ask for a client certificate?"
+    } else if is_grpc {
         "; if this is no gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf; if it expects TLS, write https://"
     } else if causes(error)
         .filter_map(|it| it.downcast_ref())
