@@ -291,7 +291,9 @@ def all_values(cluster: Cluster, chart: Path) -> None:
     version = f"--kube-version={PINS['KUBERNETES_VERSION']}"
     for values in sorted((CHART / "ci").glob("*-values.yaml")):
         manifest = succeeded(cluster.helm("template", "events", chart, version, f"--values={values}"))
-        done = cluster.kubectl("apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-", given=manifest)
+        done = cluster.kubectl(
+            "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-", given=manifest
+        )
         check(f"the API server accepts each field of {values.name}", "", done.stderr)
 
 

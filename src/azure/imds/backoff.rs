@@ -26,7 +26,7 @@ const GONE_IN_70_SECONDS: u32 = 10;
 /// When `/metadata/instance` is requested again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdentityTiming {
-    /// After a failure for which [`RequestError::is_identity_unavailable`] holds, doubled with each further one.
+    /// After a failure that is none of polling, doubled with each further one.
     pub retry_interval: Duration,
     pub max_retry_interval: Duration,
     /// While a member that this kind of VM has is missing.
