@@ -274,7 +274,9 @@ fn reason(error: &reqwest::Error) -> ExportFailure {
 /// What to change, for errors that are typical of a port that speaks another protocol.
 fn hint(error: &reqwest::Error, settings: &ExporterSettings) -> &'static str {
     let is_other_protocol = |error: &hyper::Error| {
-        error.is_parse() || error.is_incomplete_message() || error.is_closed()
+        // A gRPC receiver may send its settings before the request: hyper has no predicate for that.
+        let is_unexpected = error.to_string().contains("unexpected message");
+        is_unexpected || error.is_parse() || error.is_incomplete_message() || error.is_closed()
     };
     let is_grpc = settings.protocol == Protocol::Grpc;
     if error.is_timeout() || error.is_connect() {
