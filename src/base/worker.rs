@@ -51,7 +51,7 @@ impl Worker {
         self.submit(job).then_some(done)?.await.ok()
     }
 
-    /// The same for a job without effect: it is skipped if the caller stops waiting before its turn.
+    /// Runs a job without effect: it is skipped if the caller stops waiting before its turn.
     pub(crate) async fn run_while_awaited<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,

@@ -197,9 +197,9 @@ impl Event {
 
     /// About the memory of its texts, in bytes.
     pub(crate) fn text_bytes(&self) -> usize {
-        /// Of a pointer with its length, and of the allocator.
+        /// Bytes of a pointer with its length, and of the allocator.
         const OVERHEAD: usize = 32;
-        /// Of the id, type, status, source and type of resources.
+        /// Bytes of the id, type, status, source and type of resources.
         const SHORT_TEXTS: usize = 512;
         let names = self.resources.iter().flatten().map(|name| name.len());
         let members = self.unknown_members.iter();

@@ -58,7 +58,7 @@ pub(crate) fn message_without_advice(
 pub(super) struct Text<'a> {
     pub(super) tracked: &'a TrackedEvent,
     vm_name: Option<&'a str>,
-    /// Of this VM, if the event names it. The VMs of an event are in one availability set or scale set.
+    /// The identity of this VM, if the event names it. The VMs of an event are in one availability set or scale set.
     pub(super) identity: Option<&'a Identity>,
     pub(super) start: Start,
     since: Timestamp,

@@ -56,7 +56,7 @@ pub enum Input {
     LogRecordCounts(ExportCounts),
     MetricCounts(ExportCounts),
     PushCounts(PushCounts),
-    /// Of all outputs.
+    /// Whether each receiver of an output answered last.
     ReceiverStates(ReceiverStates),
     /// Failed writes of the file of `--textfile.path` since the start of the process.
     TextfileFailures(u64),

@@ -34,7 +34,7 @@ pub struct Failure {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Health {
-    /// Of this process.
+    /// The last successful poll of this process.
     pub last_success: Option<Moment>,
     /// `--imds.poll-interval`.
     pub(crate) poll_interval: Duration,

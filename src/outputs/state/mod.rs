@@ -25,7 +25,7 @@ use crate::{
 
 const FILE: &str = "state.json";
 const LOCK: &str = "lock";
-/// Of the state file. A document of 4 MiB, the largest that is read from IMDS, takes about half of it.
+/// The largest state file, in bytes. A document of 4 MiB, the largest that is read from IMDS, takes about half of it.
 pub const MAX_BYTES: usize = 16 << 20;
 
 /// A state directory.
@@ -119,7 +119,7 @@ impl Directory {
     /// Replaces the file. If the directory was removed, it is created and locked again. Returns the path of a file that
     /// was set aside.
     ///
-    /// Of a state that exceeds [`MAX_BYTES`], ended events are left out first, the oldest before the others, then
+    /// If a state exceeds [`MAX_BYTES`], ended events are left out first, the oldest before the others, then
     /// pending events that do not name this VM. After a restart a pending event that was left out is announced again.
     ///
     /// # Errors

@@ -106,7 +106,7 @@ impl AlertQueue {
             let Some(known) = self.alerts.get_mut(&alert.labels) else {
                 continue;
             };
-            // Of an end in the future it takes the later one, which is that of the last push before the end.
+            // An Alertmanager takes the later of two ends in the future, which is that of the last push before the end.
             if !alert.is_resolved {
                 known.accepted_until = known.accepted_until.max(Some(alert.ends_at));
             } else if alert.ends_at <= now {
@@ -128,7 +128,7 @@ impl AlertQueue {
         for tracked in events() {
             for matched in matches(tracked, now) {
                 let labels = matched.labels(tracked, &self.labels);
-                // Of another event whose ID has the same visible characters. One that fires goes before one that ended.
+                // An alert of another event whose ID has the same visible characters. One that fires goes before one that ended.
                 let twin = current.get(&labels).map(|(_, twin)| twin);
                 let is_twin_first =
                     |twin: &Match| twin.resolved_at.is_none() || matched.resolved_at.is_some();
