@@ -63,6 +63,7 @@ mod simulator;
 #[cfg(test)]
 mod single_event;
 #[cfg(test)]
+#[cfg(feature = "soak")]
 mod soak;
 #[cfg(test)]
 mod state;

@@ -2,7 +2,7 @@
 //! restarted, refuse and hang, IMDS fails, clients disconnect. Memory, descriptors, threads, series, spool and state
 //! file stay flat, and every span arrives.
 //!
-//! `SOAK_SECONDS=6000 cargo test --test it soak` makes as many polls as eight hours at one poll per second.
+//! `SOAK_SECONDS=6000 tests/proof soak` makes as many polls as eight hours at one poll per second.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 

@@ -186,6 +186,10 @@ impl FakeCollector {
 
     /// Answers with 200, on an address that is not the source address of all clients: while it restarts, none of them
     /// can get its port.
+    #[cfg_attr(
+        not(feature = "soak"),
+        expect(dead_code, reason = "the soak test restarts it")
+    )]
     pub(crate) async fn restartable() -> Self {
         Self::start("127.0.0.2:0", []).await
     }
@@ -209,6 +213,10 @@ impl FakeCollector {
     }
 
     /// Closes the port and all connections, and listens again.
+    #[cfg_attr(
+        not(feature = "soak"),
+        expect(dead_code, reason = "the soak test restarts it")
+    )]
     pub(crate) async fn restart(&mut self) {
         self.accepting.abort();
         // Ended by the abort: its listener is closed.
