@@ -112,7 +112,7 @@ fn is_form(headers: &HeaderMap) -> bool {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Start<'a> {
+struct StartBody<'a> {
     #[serde(borrow)]
     scenario: &'a RawValue,
 }
@@ -126,7 +126,7 @@ fn requested_scenario(request: &Request) -> Result<Scenario, String> {
             .find_map(|part| part.strip_prefix("scenario="));
         return Scenario::named(name.ok_or("the form has no scenario")?);
     }
-    let start: Start<'_> = serde_json::from_slice(request.body())
+    let start: StartBody<'_> = serde_json::from_slice(request.body())
         .map_err(|error| format!("the body is not {{\"scenario\": …}}: {error}"))?;
     let raw = start.scenario.get();
     match serde_json::from_str::<String>(raw) {

@@ -52,7 +52,7 @@ pub struct EventSpec {
     #[serde(default = "unknown_length", deserialize_with = "length")]
     pub(super) duration_seconds: i64,
     #[serde(default = "this_vm", deserialize_with = "resources")]
-    pub(super) resources: Vec<Resource>,
+    pub(super) resources: Vec<ResourceSpec>,
     /// From the announcement to `NotBefore`; `None` if the event is already Started in the first document.
     #[serde(default, deserialize_with = "duration")]
     pub(super) notice: Option<Duration>,
@@ -88,8 +88,8 @@ fn unknown_length() -> i64 {
     -1
 }
 
-fn this_vm() -> Vec<Resource> {
-    vec![Resource::Instance(0)]
+fn this_vm() -> Vec<ResourceSpec> {
+    vec![ResourceSpec::Instance(0)]
 }
 
 fn unstretched() -> f64 {
@@ -104,7 +104,7 @@ fn length<'de, D: Deserializer<'de>>(value: D) -> Result<i64, D::Error> {
     Ok(Option::deserialize(value)?.unwrap_or_else(unknown_length))
 }
 
-fn resources<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<Resource>, D::Error> {
+fn resources<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<ResourceSpec>, D::Error> {
     Ok(Option::deserialize(value)?.unwrap_or_else(this_vm))
 }
 
@@ -145,14 +145,14 @@ impl EventSpec {
 /// An entry of `Resources`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) enum Resource {
+pub(crate) enum ResourceSpec {
     /// The simulated VM (0, `{vm}`), or the instance with that distance from it (`{vm+1}`).
     Instance(u32),
     /// A literal name.
     Name(Box<str>),
 }
 
-impl TryFrom<String> for Resource {
+impl TryFrom<String> for ResourceSpec {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::scenario::Resource;
+use super::scenario::ResourceSpec;
 
 /// Instance 0 of a scale set.
 const DEFAULT_NAME: &str = "web-vmss_0";
@@ -60,14 +60,14 @@ impl Vm {
     }
 
     /// Resolves a resource of a scenario to a name.
-    pub(super) fn resource(&self, resource: &Resource) -> Box<str> {
+    pub(super) fn resource(&self, resource: &ResourceSpec) -> Box<str> {
         match (resource, &self.instance) {
-            (Resource::Name(name), _) => name.clone(),
-            (Resource::Instance(0), _) => self.name.clone(),
-            (Resource::Instance(offset), Some((scale_set, number))) => {
+            (ResourceSpec::Name(name), _) => name.clone(),
+            (ResourceSpec::Instance(0), _) => self.name.clone(),
+            (ResourceSpec::Instance(offset), Some((scale_set, number))) => {
                 format!("{scale_set}_{}", number.saturating_add(*offset)).into()
             }
-            (Resource::Instance(offset), None) => format!("{}-{offset}", self.name).into(),
+            (ResourceSpec::Instance(offset), None) => format!("{}-{offset}", self.name).into(),
         }
     }
 
@@ -128,12 +128,12 @@ mod tests {
     #[test]
     fn resource_offsets_count_from_the_simulated_instance() {
         let vm = Vm::new(Some("aks-spot1-61920374-vmss_25"));
-        let resource = |offset| vm.resource(&Resource::Instance(offset));
+        let resource = |offset| vm.resource(&ResourceSpec::Instance(offset));
         assert_eq!(&*resource(0), "aks-spot1-61920374-vmss_25");
         assert_eq!(&*resource(2), "aks-spot1-61920374-vmss_27");
         let single = Vm::new(Some("db"));
-        assert_eq!(&*single.resource(&Resource::Instance(1)), "db-1");
-        assert_eq!(&*vm.resource(&Resource::Name("{x}".into())), "{x}");
+        assert_eq!(&*single.resource(&ResourceSpec::Instance(1)), "db-1");
+        assert_eq!(&*vm.resource(&ResourceSpec::Name("{x}".into())), "{x}");
     }
 
     #[test]

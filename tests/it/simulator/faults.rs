@@ -10,33 +10,6 @@ use azure_scheduled_events_exporter::simulator::Scenario;
 use super::{EVENTS, TestServer};
 
 #[test]
-fn faults_respond_with_the_documented_status() {
-    for (scenario, status, retry_after) in [
-        ("fault-410", 410, None),
-        ("fault-429", 429, None),
-        ("fault-429-retry-after", 429, Some("5")),
-        ("fault-500", 500, None),
-    ] {
-        let response = TestServer::start(&[scenario], 1.0).get(EVENTS);
-        assert_eq!(
-            (response.status, response.header("retry-after")),
-            (status, retry_after),
-            "{scenario}"
-        );
-        assert!(!response.error().is_empty());
-    }
-}
-
-#[test]
-fn garbage_is_not_json_and_empty_body_is_empty() {
-    let garbage = TestServer::start(&["fault-garbage", "user-reboot"], 1.0).get(EVENTS);
-    assert_eq!(garbage.status, 200);
-    assert!(serde_json::from_slice::<serde_json::Value>(&garbage.body).is_err());
-    let empty = TestServer::start(&["fault-empty-body", "user-reboot"], 1.0).get(EVENTS);
-    assert_eq!((empty.status, empty.body.len()), (200, 0));
-}
-
-#[test]
 fn reset_closes_the_connection_without_a_response() {
     let server = TestServer::start(&["fault-reset"], 1.0);
     assert!(

@@ -7,14 +7,8 @@ use super::TestServer;
 #[test]
 fn page_shows_events_faults_and_a_button_for_each_scenario() {
     let server = TestServer::start(&["live-migration", "fault-incarnation-reset"], 1.0);
-    server
-        .send(
-            "POST",
-            "/simulator/start",
-            &[],
-            r#"{"scenario": {"faults": [{"fault": "empty-body", "for": "1h"}]}}"#,
-        )
-        .unwrap();
+    let fault = r#"{"scenario": {"faults": [{"fault": "empty-body", "for": "1h"}]}}"#;
+    server.post("/simulator/start", fault);
     let page = server.get("/");
     assert_eq!(
         (page.status, page.header("content-type")),

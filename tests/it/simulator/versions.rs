@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::TestServer;
+use super::{EVENTS, TestServer};
 
 fn target(version: &str) -> String {
     format!("/metadata/scheduledevents?api-version={version}")
@@ -17,27 +17,33 @@ fn document(server: &TestServer, version: &str) -> Value {
 #[test]
 fn metadata_header_is_required_from_2017_08_01_on() {
     let server = TestServer::start(&["user-reboot"], 1.0);
-    let status = |method: &str, version: &str, body: &str| {
-        let response = server.send(method, &target(version), &[], body);
-        response.unwrap().status
+    let refusal = |method: &str, target: &str, headers: &[(&str, &str)], body: &str| {
+        let response = server.send(method, target, headers, body).unwrap();
+        match response.status {
+            200 => String::new(),
+            _ => response.error(),
+        }
     };
-    assert_eq!(status("GET", "2017-03-01", ""), 200);
+    let required = "Bad request. Required metadata header not specified";
+    let preview = target("2017-03-01");
+    assert_eq!(refusal("GET", &preview, &[], ""), "");
     for version in ["2017-08-01", "2020-07-01", "2026-05-01", "nothing"] {
-        assert_eq!(status("GET", version, ""), 400, "{version}");
+        let target = target(version);
+        assert_eq!(refusal("GET", &target, &[], ""), required, "{version}");
     }
+    assert_eq!(refusal("GET", EVENTS, &[("Metadata", "yes")], ""), required);
+    assert_eq!(refusal("GET", EVENTS, &[("metadata", "TRUE")], ""), "");
     let id = document(&server, "2017-03-01")["Events"][0]["EventId"].clone();
     let body = format!("{{\"StartRequests\":[{{\"EventId\":{id}}}]}}");
-    assert_eq!(status("POST", "2017-08-01", &body), 400);
-    assert_eq!(status("POST", "2017-03-01", &body), 200);
+    assert_eq!(refusal("POST", &target("2017-08-01"), &[], &body), required);
+    assert_eq!(refusal("POST", &preview, &[], &body), "");
     let compute = "/metadata/instance/compute?api-version=2017-04-02";
-    let response = server.send("GET", compute, &[], "").unwrap();
-    assert_eq!(
-        response.status, 400,
-        "instance metadata asks for the header"
-    );
-    let forwarded = [("X-Forwarded-For", "10.0.0.9")];
-    let response = server.send("GET", &target("2017-03-01"), &forwarded, "");
-    assert_eq!(response.unwrap().status, 400);
+    assert_eq!(refusal("GET", compute, &[], ""), required);
+    let forwarded = [("Metadata", "true"), ("X-Forwarded-For", "10.0.0.9")];
+    for target in [EVENTS, &preview] {
+        let refusal = refusal("GET", target, &forwarded, "");
+        assert!(refusal.contains("X-Forwarded-For"), "{refusal}");
+    }
 }
 
 #[test]
@@ -55,5 +61,49 @@ fn advisories_are_delivered_only_by_a_version_newer_than_2020_07_01() {
             (&event["NotBefore"], &event["EventSource"]),
             (&json!(""), &json!("Platform"))
         );
+    }
+}
+
+#[test]
+fn members_of_each_version_are_in_the_captured_order() {
+    let server = TestServer::start(&["live-migration"], 1.0);
+    let all = [
+        "EventId",
+        "EventStatus",
+        "EventType",
+        "ResourceType",
+        "Resources",
+        "NotBefore",
+        "Description",
+        "EventSource",
+        "DurationInSeconds",
+    ];
+    for (version, resource, time_length, members) in [
+        ("2017-03-01", "_web-vmss_0", 20, 6),
+        ("2017-08-01", "web-vmss_0", 29, 6),
+        ("2017-11-01", "web-vmss_0", 29, 6),
+        ("2019-01-01", "web-vmss_0", 29, 6),
+        ("2019-04-01", "web-vmss_0", 29, 7),
+        ("2019-08-01", "web-vmss_0", 29, 8),
+        ("2020-07-01", "web-vmss_0", 29, 9),
+    ] {
+        let response = server.get(&target(version));
+        let places = all.map(|name| response.text().find(&format!("\"{name}\":")));
+        let (given, absent) = places.split_at(members);
+        assert!(given.is_sorted() && given[0].is_some(), "{version}");
+        assert!(absent.iter().all(Option::is_none), "{version}");
+        let event = &response.json()["Events"][0];
+        assert_eq!(event["Resources"][0], resource);
+        let time = event["NotBefore"].as_str().unwrap();
+        assert_eq!(time.len(), time_length, "{time}");
+    }
+}
+
+#[test]
+fn older_versions_leave_out_newer_event_types() {
+    let server = TestServer::start(&["spot-preempt", "scale-in-terminate"], 1.0);
+    for (version, events) in [("2017-08-01", 0), ("2017-11-01", 1), ("2019-01-01", 3)] {
+        let document = document(&server, version);
+        assert_eq!(document["Events"].as_array().unwrap().len(), events);
     }
 }
