@@ -70,4 +70,4 @@ pub use base::{file, time, worker};
 pub use core::{approval, engine, lifecycle, pause, snapshot};
 pub use http::{listen, server, web_config};
 pub use outputs::{alertmanager, metrics, otlp, state, web};
-pub use program::{app, cli, command, config, logs};
+pub use program::{CommandError, app, cli, command, config, logs};

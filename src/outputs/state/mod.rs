@@ -14,6 +14,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tracing::{info, warn};
+
 use crate::{
     base::{
         file::{self, Filesystem, OsFilesystem},
@@ -37,9 +39,8 @@ pub struct Directory {
     lock: Option<File>,
     /// The name under which the file in place must be kept: `state.json.REASON-UNIX_SECONDS`.
     aside: Option<PathBuf>,
-    /// Set aside, but not yet returned by a successful write.
-    kept_as: Option<PathBuf>,
-    omitted_events: usize,
+    /// The last write left out events.
+    is_reduced: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -83,8 +84,7 @@ impl Directory {
             path: path.to_owned(),
             lock,
             aside: None,
-            kept_as: None,
-            omitted_events: 0,
+            is_reduced: false,
         })
     }
 
@@ -111,26 +111,27 @@ impl Directory {
         }
     }
 
-    /// Events that the last write left out, because the file would have exceeded [`MAX_BYTES`].
-    pub(crate) fn omitted_events(&self) -> usize {
-        self.omitted_events
-    }
-
-    /// Replaces the file. If the directory was removed, it is created and locked again. Returns the path of a file that
-    /// was set aside.
+    /// Replaces the file. If the directory was removed, it is created and locked again.
     ///
     /// If a state exceeds [`MAX_BYTES`], ended events are left out first, the oldest before the others, then
     /// pending events that do not name this VM. After a restart a pending event that was left out is announced again.
     ///
     /// # Errors
     /// After an error, the old content still exists, under its old or its new name.
-    pub fn write(&mut self, saved: &SavedState) -> io::Result<Option<PathBuf>> {
-        let (json, omitted_events) = saved.to_json(MAX_BYTES)?;
+    pub fn write(&mut self, saved: &SavedState) -> io::Result<()> {
+        let (json, omitted) = saved.to_json(MAX_BYTES)?;
         self.ensure_locked()?;
         self.set_aside()?;
         file::replace(&mut OsFilesystem, &self.path.join(FILE), &json)?;
-        self.omitted_events = omitted_events;
-        Ok(self.kept_as.take())
+        if omitted > 0 && !self.is_reduced {
+            warn!(
+                omitted,
+                max_bytes = MAX_BYTES,
+                "state file too large: events left out"
+            );
+        }
+        self.is_reduced = omitted > 0;
+        Ok(())
     }
 
     /// A lock in a removed directory does not protect the directory that now has the name.
@@ -150,12 +151,12 @@ impl Directory {
         let Some(aside) = &self.aside else {
             return Ok(());
         };
-        let renamed = fs::rename(self.path.join(FILE), aside);
-        match renamed {
-            Ok(()) => self.kept_as = self.aside.take(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => self.aside = None,
+        match fs::rename(self.path.join(FILE), aside) {
+            Ok(()) => info!(kept_as = %aside.display(), "previous state file kept"),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
+        self.aside = None;
         Ok(())
     }
 }

@@ -6,12 +6,8 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use tokio::time::sleep;
 
-use super::publisher::DISK_TIMEOUT;
 use crate::{
     azure::{
         RequestError,
@@ -49,16 +45,16 @@ struct LastPoll {
     error: Option<RequestError>,
 }
 
-#[derive(Clone, Copy)]
-enum Request {
+#[derive(Clone)]
+enum ImdsRequest {
     Identify,
     Poll { is_long: bool },
-    Approve,
+    Approve(EventId),
 }
 
 /// A request, with the wait before it.
 struct Running {
-    request: Request,
+    request: ImdsRequest,
     completion: Pin<Box<dyn Future<Output = Completion> + Send>>,
 }
 
@@ -96,22 +92,22 @@ impl ImdsRequests {
         let Some(running) = &mut self.running else {
             return pending().await;
         };
-        let request = running.request;
         let Completion {
             client,
             began,
             input,
         } = (&mut running.completion).await;
-        self.running = None;
         self.client = Some(client);
-        self.record(request, began, &input);
+        if let Some(Running { request, .. }) = self.running.take() {
+            self.record(&request, began, &input);
+        }
         input
     }
 
     /// An approval is not cancelled: the end of the process waits for the answer.
     pub(super) fn is_approving(&self) -> bool {
-        let request = self.running.as_ref().map(|running| running.request);
-        matches!(request, Some(Request::Approve))
+        let request = self.running.as_ref().map(|running| &running.request);
+        matches!(request, Some(ImdsRequest::Approve(_)))
     }
 
     /// The next poll requests and reads the whole document.
@@ -127,25 +123,8 @@ impl ImdsRequests {
         self.running = None;
     }
 
-    /// Sends an approval when no write of the state is outstanding, or after [`DISK_TIMEOUT`].
-    pub(super) fn approve(&mut self, id: EventId, is_writing: Option<watch::Receiver<bool>>) {
-        let limit = self.settings.timeout.min(REQUEST_TIMEOUT);
-        let clock = self.clock;
-        self.begin(Request::Approve, async move |mut client| {
-            if let Some(mut is_writing) = is_writing {
-                let written = is_writing.wait_for(|is_writing| !is_writing);
-                timeout(DISK_TIMEOUT, written).await.ok();
-            }
-            let began = clock.now();
-            let result = client.approve(&[&id], limit, clock).await;
-            let took = elapsed(began, clock.now());
-            let input = Input::ApprovalSent { id, result, took };
-            Completion {
-                client,
-                began,
-                input,
-            }
-        });
+    pub(super) fn approve(&mut self, id: EventId) {
+        self.begin(ImdsRequest::Approve(id), Duration::ZERO);
     }
 
     /// Begins to wait for the next poll, or for the next request of the identity, unless another request runs.
@@ -160,9 +139,10 @@ impl ImdsRequests {
             .map_or(Duration::ZERO, |last| self.poll_delay(last, engine, now));
         let at = now.monotonic.saturating_add(delay);
         if self.identity_schedule.is_due(at) {
-            self.identify_after(delay);
+            self.begin(ImdsRequest::Identify, delay);
         } else {
-            self.poll_after(delay, self.timeouts.is_long(at));
+            let is_long = self.timeouts.is_long(at);
+            self.begin(ImdsRequest::Poll { is_long }, delay);
         }
     }
 
@@ -179,70 +159,71 @@ impl ImdsRequests {
         due.map_or(delay, |due| delay.min(due))
     }
 
-    fn identify_after(&mut self, delay: Duration) {
-        let clock = self.clock;
-        self.begin(Request::Identify, async move |mut client| {
-            sleep(delay).await;
-            let began = clock.now();
-            let result = client.identify(clock).await;
-            let took = elapsed(began, clock.now());
-            let input = Input::Identified { result, took };
-            Completion {
-                client,
-                began,
-                input,
-            }
-        });
-    }
-
-    fn poll_after(&mut self, delay: Duration, is_long: bool) {
-        let limit = if is_long {
-            self.settings.first_timeout
-        } else {
-            self.settings.timeout
+    /// Begins a request after a delay, unless another one runs.
+    fn begin(&mut self, request: ImdsRequest, delay: Duration) {
+        let Some(mut client) = self.client.take() else {
+            return;
         };
-        let clock = self.clock;
-        self.begin(Request::Poll { is_long }, async move |mut client| {
+        let (clock, next) = (self.clock, request.clone());
+        let timeout = match request {
+            ImdsRequest::Poll { is_long: true } => self.settings.first_timeout,
+            ImdsRequest::Poll { is_long: false } | ImdsRequest::Identify => self.settings.timeout,
+            ImdsRequest::Approve(_) => self.settings.timeout.min(REQUEST_TIMEOUT),
+        };
+        let completion = Box::pin(async move {
             sleep(delay).await;
             let began = clock.now();
-            let result = client.poll(limit, clock).await;
-            let took = elapsed(began, clock.now());
-            let input = Input::Polled { result, took };
+            let took = || elapsed(began, clock.now());
+            let input = match next {
+                ImdsRequest::Identify => {
+                    let result = client.identify(clock).await;
+                    Input::Identified {
+                        result,
+                        took: took(),
+                    }
+                }
+                ImdsRequest::Poll { .. } => {
+                    let result = client.poll(timeout, clock).await;
+                    Input::Polled {
+                        result,
+                        took: took(),
+                    }
+                }
+                ImdsRequest::Approve(id) => {
+                    let result = client.approve(&[&id], timeout, clock).await;
+                    Input::ApprovalSent {
+                        id,
+                        result,
+                        took: took(),
+                    }
+                }
+            };
             Completion {
                 client,
                 began,
                 input,
             }
         });
+        self.running = Some(Running {
+            request,
+            completion,
+        });
     }
 
-    fn begin<F: Future<Output = Completion> + Send + 'static>(
-        &mut self,
-        request: Request,
-        run: impl FnOnce(Client) -> F,
-    ) {
-        if let Some(client) = self.client.take() {
-            self.running = Some(Running {
-                request,
-                completion: Box::pin(run(client)),
-            });
-        }
-    }
-
-    fn record(&mut self, request: Request, began: Moment, input: &Input) {
+    fn record(&mut self, request: &ImdsRequest, began: Moment, input: &Input) {
         match (request, input) {
-            (Request::Poll { is_long }, Input::Polled { result, took }) => {
+            (ImdsRequest::Poll { is_long }, Input::Polled { result, took }) => {
                 let error = result.as_ref().err().cloned();
                 let reason = error.as_ref().map(|error| error.reason);
                 let ended = began.monotonic.saturating_add(*took);
-                self.timeouts.record(is_long, reason, ended);
+                self.timeouts.record(*is_long, reason, ended);
                 self.consecutive_failures = match error {
                     Some(_) => self.consecutive_failures.saturating_add(1),
                     None => 0,
                 };
                 self.last_poll = Some(LastPoll { began, error });
             }
-            (Request::Identify, Input::Identified { result, .. }) => {
+            (ImdsRequest::Identify, Input::Identified { result, .. }) => {
                 let now = self.clock.now().monotonic;
                 self.identity_schedule.record(result, fastrand::f64(), now);
                 // The poll that was due follows at once.

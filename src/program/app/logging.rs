@@ -9,7 +9,7 @@ use crate::{
         Identity,
         api_version::RequestedVersion,
         document::Anomaly,
-        event::{Event, EventScope, Source, resource_name},
+        event::{EventScope, Source, resource_name},
     },
     base::{
         log_id,
@@ -23,7 +23,6 @@ use crate::{
         snapshot::{Failure, SeriesScope},
     },
     http::web_config::WebConfig,
-    outputs::state::MAX_BYTES,
     program::config::Config,
 };
 
@@ -118,18 +117,6 @@ pub(super) fn restored(path: &Path, saved: &SavedState, rebooted: bool) {
 
 pub(super) fn unreadable_state(path: &Path, why: &str) {
     warn!(path = %path.display(), why, "state file unreadable: starting without it");
-}
-
-pub(super) fn state_set_aside(kept_as: &Path) {
-    info!(kept_as = %kept_as.display(), "previous state file kept");
-}
-
-pub(super) fn state_too_large(omitted: usize) {
-    warn!(
-        omitted,
-        max_bytes = MAX_BYTES,
-        "state file too large: events left out"
-    );
 }
 
 pub(super) fn demo(listeners: &[TcpListener], config: &Config, azure_url: &str) {
@@ -253,65 +240,53 @@ fn log_identity_unavailable(error: &str, is_name_known: bool) {
 /// names of hundreds of VMs.
 const MAX_LINES_WITH_TEXTS: u32 = 30;
 
-/// What an event is, as fields of a log line.
-struct EventFields<'a> {
-    event: &'a Event,
-    source: &'a str,
-    not_before: Option<String>,
-    /// The VMs that it names. `None` where the line is shortened.
-    resources: Option<String>,
-    /// `None` without one, and where the line is shortened.
-    description: Option<String>,
-}
-
-impl<'a> EventFields<'a> {
-    /// Texts are not truncated: the log is the longest record of an event. Each line is sanitized when it is written,
-    /// but logfmt has escaped a value with a space before that, so texts are sanitized here as well.
-    fn new(tracked: &'a TrackedEvent) -> Self {
-        let event = &tracked.event;
-        let versions = tracked.times_changed.saturating_add(tracked.times_ended);
-        let has_texts = versions < MAX_LINES_WITH_TEXTS;
-        let names = event.resources.iter().flatten();
-        let names = names.map(|name| resource_name(name)).collect::<Vec<_>>();
-        let description = event.description_text().filter(|_| has_texts);
-        Self {
-            event,
-            source: event.source.as_ref().map_or("", Source::as_str),
-            not_before: event.not_before.map(Timestamp::rfc3339),
-            resources: has_texts.then(|| sanitize(&names.join(",")).into_owned()),
-            description: description.map(|text| sanitize(text).into_owned()),
-        }
+/// The VMs that an event names, and its description. `None` where the line is shortened, or has none.
+///
+/// Texts are not truncated: the log is the longest record of an event. Each line is sanitized when it is written, but
+/// logfmt has escaped a value with a space before that, so texts are sanitized here as well.
+fn texts(tracked: &TrackedEvent) -> (Option<String>, Option<String>) {
+    let versions = tracked.times_changed.saturating_add(tracked.times_ended);
+    if versions >= MAX_LINES_WITH_TEXTS {
+        return (None, None);
     }
+    let names = tracked.event.resources.iter().flatten();
+    let names: Vec<_> = names.map(|name| resource_name(name)).collect();
+    let description = tracked.event.description_text();
+    (
+        Some(sanitize(&names.join(",")).into_owned()),
+        description.map(|text| sanitize(text).into_owned()),
+    )
 }
 
 /// Logs a line about an event: fields of its own, then those of the event. The id is one of `log_id`.
 macro_rules! event_line {
-    ($level:ident, [$($id:ident)?], $message:literal, $fields:ident, $($name:ident = $value:expr,)*) => {
+    ($level:ident, [$($id:ident)?], $message:literal, $tracked:ident, $($name:ident = $value:expr,)*) => {{
+        let event = &$tracked.event;
+        let (resources, description) = texts($tracked);
         $level!(
             $(name: log_id::$id,)?
             $($name = $value,)*
-            event_id = $fields.event.id.as_str(),
-            event_type = $fields.event.event_type.as_str(),
-            event_status = $fields.event.status.as_str(),
-            event_source = $fields.source,
-            resources = $fields.resources,
-            not_before = $fields.not_before,
-            duration_seconds = $fields.event.duration_seconds,
-            description = $fields.description,
+            event_id = event.id.as_str(),
+            event_type = event.event_type.as_str(),
+            event_status = event.status.as_str(),
+            event_source = event.source.as_ref().map_or("", Source::as_str),
+            resources,
+            not_before = event.not_before.map(Timestamp::rfc3339),
+            duration_seconds = event.duration_seconds,
+            description,
             $message
         )
-    };
+    }};
 }
 
 fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
-    let fields = EventFields::new(tracked);
     macro_rules! line {
         ($level:ident, $id:ident) => {
             event_line!(
                 $level,
                 [$id],
                 "approval",
-                fields,
+                tracked,
                 decision = approval.decision(),
                 reason = approval.reason(),
                 at = approval.at().map(Timestamp::rfc3339),
@@ -329,9 +304,8 @@ fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
 }
 
 fn log_transition(transition: &Transition) {
-    let tracked = &transition.tracked;
-    let fields = EventFields::new(tracked);
-    let event = fields.event;
+    let tracked = &*transition.tracked;
+    let event = &tracked.event;
     let (outcome, interruption) = match &transition.kind {
         TransitionKind::Ended(outcome) => (Some(outcome.as_str()), tracked.observed_interruption()),
         TransitionKind::Interrupted(interruption) => (None, Some(interruption.length)),
@@ -344,7 +318,7 @@ fn log_transition(transition: &Transition) {
     macro_rules! line {
         ($level:ident $(, $id:ident)?) => {
             event_line!(
-                $level, [$($id)?], "scheduled event", fields,
+                $level, [$($id)?], "scheduled event", tracked,
                 transition = transition.kind.as_str(),
                 scope = tracked.scope.as_str(),
                 first_seen = tracked.first_seen_at.rfc3339(),

@@ -3,12 +3,10 @@
 //! Everything that is served or sent reads the snapshots that the loop publishes, and cannot block it. What is sent
 //! runs on a thread of its own.
 
-mod error;
 mod imds_requests;
 mod logging;
 mod output_thread;
 mod outputs;
-mod publisher;
 mod runner;
 mod simulation;
 mod state_writer;
@@ -21,14 +19,13 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-pub use self::error::Error;
 use self::{
     imds_requests::ImdsRequests,
     outputs::{OtlpOutput, Outputs, push_alerts, write_textfile},
-    publisher::Publisher,
     runner::{Runner, pause_ticks},
     state_writer::StateWriter,
     tasks::Tasks,
@@ -50,7 +47,7 @@ use crate::{
         otlp::sender::metrics::MetricSource,
         web::{PROBE_PATHS, WebService},
     },
-    program::config::Config,
+    program::{CommandError, config::Config},
 };
 
 /// The process has about 14 open files when it is idle. Each use of a file, of a socket and of the name resolution
@@ -59,10 +56,10 @@ const RESERVED_DESCRIPTORS: usize = 36;
 const DESCRIPTORS_PER_ALERTMANAGER: usize = 2;
 
 /// Opens the sockets of the exporter.
-pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, Error> {
+pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, CommandError> {
     let bind = |address: &ListenAddress| {
         let bound = address.bind();
-        bound.map_err(Error::listen(&address.to_string()))
+        bound.map_err(CommandError::listen(&address.to_string()))
     };
     let bound: Vec<_> = addresses.iter().map(bind).collect::<Result<_, _>>()?;
     Ok(bound.into_iter().flatten().collect())
@@ -78,7 +75,7 @@ pub async fn run(
     dropped_log_lines: Arc<AtomicU64>,
     clock: Clock,
     stop: impl Future<Output = ()>,
-) -> Result<(), Error> {
+) -> Result<(), CommandError> {
     let client = Client::new(&config.imds.endpoint)?;
     logging::starting(&config);
     let limits = server_limits(listeners.len(), config.alertmanagers.len());
@@ -106,8 +103,7 @@ pub async fn run(
         is_persistent: state.is_some(),
     };
     let engine = Engine::new(engine_config, restored, now);
-    let publisher = Publisher::new(engine.snapshot(now));
-    let snapshots = publisher.subscribe();
+    let (publisher, snapshots) = watch::channel(Arc::new(engine.snapshot(now)));
     let source = MetricSource {
         snapshots: snapshots.clone(),
         options: web.exposed,
@@ -132,7 +128,7 @@ pub async fn run(
         requests: ImdsRequests::new(client, imds, interval, clock),
         state,
         outputs,
-        publisher,
+        snapshots: publisher,
         ticks: pause_ticks(),
         delays: system::ProcessDelays::watch(),
     };
@@ -147,7 +143,7 @@ async fn run_until(
     stop: impl Future<Output = ()>,
     mut runner: Runner,
     mut tasks: Tasks,
-) -> Result<(), Error> {
+) -> Result<(), CommandError> {
     let stopping = CancellationToken::new();
     let mut running = pin!(runner.run(&stopping));
     let mut stop = pin!(stop);
@@ -182,7 +178,7 @@ fn serve(listeners: Vec<TcpListener>, service: Protected, limits: ServerLimits, 
 }
 
 /// Puts the checks of `--web.config.file` in front of the web service.
-fn protect(web_config: Option<WebConfig>, service: WebService) -> Result<Protected, Error> {
+fn protect(web_config: Option<WebConfig>, service: WebService) -> Result<Protected, CommandError> {
     let service = Arc::new(service);
     match web_config {
         None => Ok(Protected {
@@ -191,7 +187,7 @@ fn protect(web_config: Option<WebConfig>, service: WebService) -> Result<Protect
         }),
         Some(web_config) => web_config
             .protect(service, &PROBE_PATHS)
-            .map_err(Error::thread("reads --web.config.file")),
+            .map_err(CommandError::thread("reads --web.config.file")),
     }
 }
 

@@ -5,7 +5,7 @@ use std::{future::pending, path::PathBuf, sync::Arc};
 
 use tokio::sync::watch;
 
-use super::{Error, state_writer::StateWriter, tasks::Tasks};
+use super::{state_writer::StateWriter, tasks::Tasks};
 use crate::{
     base::{
         file::OsFilesystem,
@@ -27,6 +27,7 @@ use crate::{
         },
         textfile::Textfile,
     },
+    program::CommandError,
 };
 
 pub(super) struct Outputs {
@@ -46,32 +47,35 @@ impl Outputs {
 
     /// Waits until counters change.
     pub(super) async fn next_counts(&mut self) -> Input {
+        let (spans, log_records, metrics) = match &mut self.otlp {
+            Some(otlp) => (
+                otlp.traces.as_mut().map(|it| &mut it.counts),
+                otlp.logs.as_mut().map(|it| &mut it.counts),
+                otlp.metric_counts.as_mut(),
+            ),
+            None => (None, None, None),
+        };
         tokio::select! {
             biased;
-            input = otlp_counts(&mut self.otlp) => input,
-            counts = changed(&mut self.push_counts) => Input::PushCounts(counts),
-            states = changed(&mut self.receiver_states) => Input::ReceiverStates(states),
-            count = changed(&mut self.textfile_failures) => Input::TextfileFailures(count),
+            counts = changed(spans) => Input::SpanCounts(counts),
+            counts = changed(log_records) => Input::LogRecordCounts(counts),
+            counts = changed(metrics) => Input::MetricCounts(counts),
+            counts = changed(Some(&mut self.push_counts)) => Input::PushCounts(counts),
+            states = changed(Some(&mut self.receiver_states)) => Input::ReceiverStates(states),
+            count = changed(Some(&mut self.textfile_failures)) => Input::TextfileFailures(count),
         }
-    }
-}
-
-async fn otlp_counts(otlp: &mut Option<OtlpOutput>) -> Input {
-    match otlp {
-        Some(otlp) => otlp.next_counts().await,
-        None => pending().await,
     }
 }
 
 /// The export by OTLP: a spool for each signal that sends every change, and the push of the metrics.
 pub(super) struct OtlpOutput {
     settings: OtlpSettings,
-    spools: Vec<SignalSpool>,
+    traces: Option<SignalSpool>,
+    logs: Option<SignalSpool>,
     metric_counts: Option<watch::Receiver<ExportCounts>>,
 }
 
 struct SignalSpool {
-    signal: Signal,
     spool: SpoolHandle,
     counts: watch::Receiver<ExportCounts>,
 }
@@ -84,27 +88,23 @@ impl OtlpOutput {
         source: MetricSource,
         clock: Clock,
         tasks: &mut Tasks,
-    ) -> Result<Self, Error> {
-        let mut spools = Vec::new();
-        for signal in [Signal::Traces, Signal::Logs] {
-            if let Some(exporter) = settings.exporter(signal) {
-                let directory = state
-                    .zip(signal.spool_directory())
-                    .map(|(state, spool)| state.path.join(spool));
-                let (files, limits) = (Box::new(OsFilesystem), SpoolLimits::default());
-                let spool = Spool::open(signal, directory.as_deref(), files, limits);
-                let spool = SpoolHandle::new(spool, state.map(|state| state.worker.clone()));
-                let sending =
-                    sender::run(connect(exporter, clock)?, spool.clone(), tasks.stop.clone());
-                tasks.spawn_output("OTLP sender", sending)?;
-                let counts = spool.counts();
-                spools.push(SignalSpool {
-                    signal,
-                    spool,
-                    counts,
-                });
-            }
-        }
+    ) -> Result<Self, CommandError> {
+        let mut spool = |signal: Signal| -> Result<_, CommandError> {
+            let Some(exporter) = settings.exporter(signal) else {
+                return Ok(None);
+            };
+            let directory = state
+                .zip(signal.spool_directory())
+                .map(|(state, spool)| state.path.join(spool));
+            let (files, limits) = (Box::new(OsFilesystem), SpoolLimits::default());
+            let spool = Spool::open(signal, directory.as_deref(), files, limits);
+            let spool = SpoolHandle::new(spool, state.map(|state| state.worker.clone()));
+            let sending = sender::run(connect(exporter, clock)?, spool.clone(), tasks.stop.clone());
+            tasks.spawn_output("OTLP sender", sending)?;
+            let counts = spool.counts();
+            Ok(Some(SignalSpool { spool, counts }))
+        };
+        let (traces, logs) = (spool(Signal::Traces)?, spool(Signal::Logs)?);
         let mut metric_counts = None;
         if let Some(exporter) = settings.exporter(Signal::Metrics) {
             let (counts, mut counted) = watch::channel(ExportCounts::default());
@@ -117,41 +117,30 @@ impl OtlpOutput {
         }
         Ok(Self {
             settings,
-            spools,
+            traces,
+            logs,
             metric_counts,
         })
     }
 
     fn send(&self, changes: &Changes, now: Moment) {
         for (signal, batch) in batch::of(changes, &self.settings) {
-            if let Some(queue) = self.spools.iter().find(|queue| queue.signal == signal) {
-                queue.spool.append(batch, now);
+            let spool = match signal {
+                Signal::Traces => self.traces.as_ref(),
+                Signal::Logs => self.logs.as_ref(),
+                Signal::Metrics => None,
+            };
+            if let Some(SignalSpool { spool, .. }) = spool {
+                spool.append(batch, now);
             }
-        }
-    }
-
-    async fn next_counts(&mut self) -> Input {
-        let (mut spans, mut log_records) = (None, None);
-        for queue in &mut self.spools {
-            match queue.signal {
-                Signal::Traces => spans = Some(&mut queue.counts),
-                Signal::Logs => log_records = Some(&mut queue.counts),
-                Signal::Metrics => {}
-            }
-        }
-        tokio::select! {
-            biased;
-            counts = if_any(spans) => Input::SpanCounts(counts),
-            counts = if_any(log_records) => Input::LogRecordCounts(counts),
-            counts = if_any(self.metric_counts.as_mut()) => Input::MetricCounts(counts),
         }
     }
 }
 
 /// The connection to the collector of one signal.
-fn connect(settings: &ExporterSettings, clock: Clock) -> Result<Connection, Error> {
+fn connect(settings: &ExporterSettings, clock: Clock) -> Result<Connection, CommandError> {
     Connection::new(settings, clock, RetryTiming::default())
-        .map_err(Error::thread("resolves the names of collectors"))
+        .map_err(CommandError::thread("resolves the names of collectors"))
 }
 
 /// Starts the push of alerts to each Alertmanager. Returns a receiver of the counters.
@@ -160,10 +149,11 @@ pub(super) fn push_alerts(
     snapshots: &watch::Receiver<Arc<Snapshot>>,
     clock: Clock,
     tasks: &mut Tasks,
-) -> Result<watch::Receiver<PushCounts>, Error> {
+) -> Result<watch::Receiver<PushCounts>, CommandError> {
     let (counts, counted) = watch::channel(PushCounts::default());
     for target in targets {
-        let worker = Worker::start("alertmanager").map_err(Error::thread("pushes alerts"))?;
+        let worker =
+            Worker::start("alertmanager").map_err(CommandError::thread("pushes alerts"))?;
         let pusher = AlertPusher::new(target, worker, clock, counts.clone(), &tasks.receivers)?;
         tasks.spawn_output(
             "alert push",
@@ -182,30 +172,30 @@ pub(super) fn write_textfile(
     source: &MetricSource,
     clock: Clock,
     tasks: &mut Tasks,
-) -> Result<watch::Receiver<u64>, Error> {
+) -> Result<watch::Receiver<u64>, CommandError> {
     let (failures, counted) = watch::channel(0);
     if let Some(path) = path {
         let worker = Worker::start("textfile");
-        let worker = worker.map_err(Error::thread("writes to --textfile.path"))?;
+        let worker = worker.map_err(CommandError::thread("writes to --textfile.path"))?;
         let dropped = Arc::clone(&source.dropped_log_lines);
         let textfile = Textfile::create(path.clone(), source.options, clock, dropped, worker);
-        let textfile = textfile.map_err(|cause| Error::Textfile { path, cause })?;
+        let textfile = textfile.map_err(|cause| {
+            CommandError::usage(format!(
+                "--textfile.path: {} cannot be written: {cause}; use a file in a directory that this process can write to",
+                path.display()
+            ))
+        })?;
         let writing = textfile.run(source.snapshots.clone(), failures, tasks.stop.clone());
         tasks.spawn_output("textfile", writing)?;
     }
     Ok(counted)
 }
 
-async fn if_any(counts: Option<&mut watch::Receiver<ExportCounts>>) -> ExportCounts {
-    match counts {
-        Some(counts) => changed(counts).await,
-        None => pending().await,
-    }
-}
-
-/// The next value; never ready without a sender.
-async fn changed<T: Clone>(values: &mut watch::Receiver<T>) -> T {
-    if values.changed().await.is_ok() {
+/// The next value; never ready without a receiver or a sender.
+async fn changed<T: Clone>(values: Option<&mut watch::Receiver<T>>) -> T {
+    if let Some(values) = values
+        && values.changed().await.is_ok()
+    {
         return values.borrow_and_update().clone();
     }
     pending().await

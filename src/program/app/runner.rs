@@ -1,17 +1,17 @@
 //! The loop of the exporter: waits for the next input, gives it to the engine, performs the effects in their order.
 //!
-//! It never waits for a receiver, and waits for the disk only at the end. A snapshot is published after its state is on
-//! disk, or after [`DISK_TIMEOUT`](super::publisher::DISK_TIMEOUT).
+//! It never waits for a receiver, and half a second for the disk: a snapshot is published, and an approval is sent, when
+//! its state is on disk, or late.
 
-use std::{future::pending, pin::pin, time::Duration};
+use std::{future::pending, pin::pin, sync::Arc, time::Duration};
 
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use tokio::{
+    sync::watch,
+    time::{Interval, MissedTickBehavior, interval, sleep},
+};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    imds_requests::ImdsRequests, logging, outputs::Outputs, publisher::Publisher,
-    state_writer::StateWriter,
-};
+use super::{imds_requests::ImdsRequests, logging, outputs::Outputs, state_writer::StateWriter};
 use crate::{
     base::{
         system::ProcessDelays,
@@ -20,6 +20,7 @@ use crate::{
     core::{
         engine::{Effect, Engine, Input},
         pause::{self, ProcessDelay},
+        snapshot::Snapshot,
     },
 };
 
@@ -33,7 +34,7 @@ pub(super) struct Runner {
     pub(super) requests: ImdsRequests,
     pub(super) state: Option<StateWriter>,
     pub(super) outputs: Outputs,
-    pub(super) publisher: Publisher,
+    pub(super) snapshots: watch::Sender<Arc<Snapshot>>,
     pub(super) ticks: Interval,
     pub(super) delays: ProcessDelays,
 }
@@ -57,39 +58,32 @@ impl Runner {
                 () = stopping.cancelled(), if may_stop => break,
                 input = self.next_input() => input,
             };
-            self.handle(input);
+            self.handle(input).await;
         }
         self.requests.stop();
-        self.handle(Input::Shutdown);
+        self.handle(Input::Shutdown).await;
         let mut limit = pin!(sleep(SHUTDOWN_TIMEOUT));
         while self.is_write_outstanding() {
             let input = tokio::select! {
                 input = self.next_input() => input,
                 () = &mut limit => break,
             };
-            self.handle(input);
+            self.handle(input).await;
         }
-        self.publisher.state_is_late();
     }
 
     async fn next_input(&mut self) -> Input {
-        loop {
-            return tokio::select! {
-                biased;
-                _ = self.ticks.tick(), if self.engine.looks_for_pauses() => Input::Tick,
-                result = written(&mut self.state) => Input::StateWritten(result),
-                () = self.publisher.overdue() => {
-                    self.publisher.state_is_late();
-                    continue;
-                }
-                input = self.outputs.next_counts() => input,
-                input = self.requests.completed() => input,
-            };
+        tokio::select! {
+            biased;
+            _ = self.ticks.tick(), if self.engine.looks_for_pauses() => Input::Tick,
+            result = written(&mut self.state) => Input::StateWritten(result),
+            input = self.outputs.next_counts() => input,
+            input = self.requests.completed() => input,
         }
     }
 
     /// Gives an input to the engine and performs the effects.
-    fn handle(&mut self, input: Input) {
+    async fn handle(&mut self, input: Input) {
         let now = self.clock.now();
         let measures = matches!(input, Input::Tick | Input::Polled { .. });
         if measures && self.engine.looks_for_pauses() {
@@ -98,21 +92,18 @@ impl Runner {
                 waited,
                 was_stopped,
             };
-            self.apply(Input::Delayed(delay), now);
+            self.apply(Input::Delayed(delay), now).await;
         }
-        self.apply(input, now);
-        if !self.is_write_outstanding() {
-            self.publisher.state_is_on_disk();
-        }
+        self.apply(input, now).await;
     }
 
-    fn apply(&mut self, input: Input, now: Moment) {
+    async fn apply(&mut self, input: Input, now: Moment) {
         for effect in self.engine.handle(input, now) {
-            self.perform(effect, now);
+            self.perform(effect, now).await;
         }
     }
 
-    fn perform(&mut self, effect: Effect, now: Moment) {
+    async fn perform(&mut self, effect: Effect, now: Moment) {
         match effect {
             Effect::Log(entry) => logging::entry(&entry),
             Effect::DiscardForeignState => {
@@ -125,15 +116,15 @@ impl Runner {
             Effect::SaveState(saved) => {
                 if let Some(state) = &mut self.state {
                     state.write(*saved);
+                    state.wait().await;
                 }
             }
-            Effect::Publish(snapshot) => {
-                let is_write_outstanding = self.is_write_outstanding();
-                self.publisher.publish(snapshot, is_write_outstanding);
-            }
+            Effect::Publish(snapshot) => drop(self.snapshots.send_replace(snapshot)),
             Effect::Approve(id) => {
-                let is_writing = self.state.as_ref().map(StateWriter::is_writing);
-                self.requests.approve(id, is_writing);
+                if let Some(state) = &mut self.state {
+                    state.wait().await;
+                }
+                self.requests.approve(id);
             }
         }
     }

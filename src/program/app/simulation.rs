@@ -1,7 +1,7 @@
 //! The commands `demo` and `simulate`.
 
 use std::{
-    future::Future,
+    future::{Future, pending},
     io,
     net::TcpListener,
     sync::{Arc, atomic::AtomicU64},
@@ -11,11 +11,14 @@ use std::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{Error, bind, logging, run, tasks::describe_end};
+use super::{bind, logging, run};
 use crate::{
     base::time::Clock,
     http::server::{self, ServerLimits},
-    program::config::{Config, ConfigError, Simulation},
+    program::{
+        CommandError,
+        config::{Config, Simulation},
+    },
     simulator::Simulator,
 };
 
@@ -41,36 +44,26 @@ fn bind_simulator() -> io::Result<TcpListener> {
 /// When a socket cannot be bound, or the exporter ends.
 pub(crate) async fn demo(
     simulation: Simulation,
-    exporter: impl FnOnce(&str) -> Result<Config, ConfigError>,
+    exporter: impl FnOnce(&str) -> Result<Config, CommandError>,
     dropped_log_lines: Arc<AtomicU64>,
     clock: Clock,
     stop: impl Future<Output = ()>,
-) -> Result<(), Error> {
+) -> Result<(), CommandError> {
     let address = format!("127.0.0.1:{SIMULATOR_PORT}");
-    let azure = bind_simulator().map_err(Error::listen(&address))?;
+    let azure = bind_simulator().map_err(CommandError::listen(&address))?;
     let azure_url = azure
         .local_addr()
         .map(|address| format!("http://{address}"));
-    let azure_url = azure_url.map_err(Error::listen(&address))?;
+    let azure_url = azure_url.map_err(CommandError::listen(&address))?;
     let settings = exporter(&azure_url)?;
     let listeners = bind(&[simulation.listen])?;
     logging::demo(&listeners, &settings, &azure_url);
     let simulator = Simulator::new(simulation.simulator, clock);
-    let mut serving = tokio::spawn(server::serve(
-        azure,
-        simulator,
-        simulator_limits(),
-        std::future::pending(),
-    ));
+    let serving = server::serve(azure, simulator, simulator_limits(), pending());
     tokio::select! {
-        ran = Box::pin(run(settings, listeners, dropped_log_lines, clock, stop)) => ran?,
-        ended = &mut serving => {
-            let ended = ended.map(|served| ("simulator", served.map_err(|error| error.to_string())));
-            return Err(Error::Task(describe_end(ended)));
-        }
+        ran = Box::pin(run(settings, listeners, dropped_log_lines, clock, stop)) => ran,
+        served = serving => served.map_err(CommandError::listen(&address)),
     }
-    serving.abort();
-    Ok(())
 }
 
 /// Runs the simulated Azure alone.
@@ -81,7 +74,7 @@ pub(crate) async fn simulate(
     simulation: Simulation,
     clock: Clock,
     stop: impl Future<Output = ()> + Send,
-) -> Result<(), Error> {
+) -> Result<(), CommandError> {
     let address = simulation.listen.to_string();
     let listeners = bind(&[simulation.listen])?;
     let simulator = Simulator::new(simulation.simulator, clock);
@@ -94,7 +87,7 @@ pub(crate) async fn simulate(
     }
     tokio::select! {
         () = stop => stopping.cancel(),
-        Some(Ok(Err(error))) = serving.join_next() => return Err(Error::listen(&address)(error)),
+        Some(Ok(Err(error))) = serving.join_next() => return Err(CommandError::listen(&address)(error)),
     }
     serving.join_all().await;
     Ok(())

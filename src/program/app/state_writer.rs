@@ -1,4 +1,4 @@
-//! Restores the state at start, and writes it on a worker thread: the loop never waits for the disk here.
+//! Restores the state at start, and writes it on a worker thread: a disk that hangs does not stop the loop.
 
 use std::{
     future::pending,
@@ -9,11 +9,11 @@ use std::{
 };
 
 use tokio::{
-    sync::{oneshot, watch},
-    time::sleep,
+    sync::oneshot,
+    time::{sleep, timeout},
 };
 
-use super::{Error, logging};
+use super::logging;
 use crate::{
     base::{
         time::{Moment, Timestamp},
@@ -21,9 +21,12 @@ use crate::{
     },
     core::engine::SavedState,
     outputs::state::{Directory, Found},
-    program::config::StateStorage,
+    program::{CommandError, config::StateStorage},
 };
 
+/// How long the loop waits for each write before it shows and sends what the state should have: a crash must not lose
+/// what was seen.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 const READ_ATTEMPTS: u32 = 5;
 const READ_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -35,8 +38,8 @@ pub(super) struct StateWriter {
     /// The thread of all files in the state directory.
     pub(super) worker: Worker,
     outstanding: Option<oneshot::Receiver<io::Result<()>>>,
-    /// Whether a write is outstanding.
-    is_writing: watch::Sender<bool>,
+    /// The result of a write, until [`Self::written`] gives it.
+    result: Option<Result<(), String>>,
     /// The file on disk belongs to another VM: the next write keeps it under another name.
     foreign_since: Option<Timestamp>,
 }
@@ -50,7 +53,7 @@ impl StateWriter {
         state: StateStorage,
         boot_id: Option<&str>,
         now: Moment,
-    ) -> Result<(Option<Self>, Option<SavedState>), Error> {
+    ) -> Result<(Option<Self>, Option<SavedState>), CommandError> {
         let path = match state {
             StateStorage::Directory(path) => path,
             StateStorage::InMemory => {
@@ -59,7 +62,8 @@ impl StateWriter {
             }
             StateStorage::Disabled => return Ok((None, None)),
         };
-        let worker = Worker::start("disk").map_err(Error::thread("writes to --state.directory"))?;
+        let worker =
+            Worker::start("disk").map_err(CommandError::thread("writes to --state.directory"))?;
         let mut directory = Directory::open(&path)?;
         let restored = match read_with_retries(|| directory.read(now.wall)).await {
             Found::Nothing => None,
@@ -77,19 +81,14 @@ impl StateWriter {
             directory: Arc::new(Mutex::new(directory)),
             worker,
             outstanding: None,
-            is_writing: watch::Sender::new(false),
+            result: None,
             foreign_since: None,
         };
         Ok((Some(writer), restored))
     }
 
     pub(super) fn is_outstanding(&self) -> bool {
-        self.outstanding.is_some()
-    }
-
-    /// Whether a write is outstanding, from now on.
-    pub(super) fn is_writing(&self) -> watch::Receiver<bool> {
-        self.is_writing.subscribe()
+        self.outstanding.is_some() || self.result.is_some()
     }
 
     /// The next write keeps the present file under another name.
@@ -104,7 +103,10 @@ impl StateWriter {
         let (result, outstanding) = oneshot::channel();
         let is_queued = self.worker.submit(move || {
             let mut locked = directory.lock().unwrap_or_else(PoisonError::into_inner);
-            let written = write(&mut locked, &saved, foreign_since);
+            if let Some(since) = foreign_since {
+                locked.set_foreign_aside(since);
+            }
+            let written = locked.write(&saved);
             drop(locked);
             // Releases the directory before the result is sent, so that another exporter can take it then.
             drop(directory);
@@ -114,17 +116,27 @@ impl StateWriter {
             self.foreign_since = None;
         }
         self.outstanding = Some(outstanding);
-        self.is_writing.send_replace(true);
+    }
+
+    /// Waits until the outstanding write is done, for at most half a second.
+    pub(super) async fn wait(&mut self) {
+        if self.outstanding.is_some()
+            && let Ok(result) = timeout(WRITE_TIMEOUT, self.written()).await
+        {
+            self.result = Some(result);
+        }
     }
 
     /// The result of the outstanding write; never ready without one.
     pub(super) async fn written(&mut self) -> Result<(), String> {
+        if let Some(result) = self.result.take() {
+            return result;
+        }
         let Some(outstanding) = &mut self.outstanding else {
             return pending().await;
         };
         let written = outstanding.await;
         self.outstanding = None;
-        self.is_writing.send_replace(false);
         match written {
             Ok(result) => result.map_err(|error| error.to_string()),
             Err(_) => Err("the queue of the disk is full".to_owned()),
@@ -141,26 +153,6 @@ async fn read_with_retries(mut read: impl FnMut() -> Found) -> Found {
         }
     }
     read()
-}
-
-fn write(
-    directory: &mut Directory,
-    saved: &SavedState,
-    foreign_since: Option<Timestamp>,
-) -> io::Result<()> {
-    if let Some(since) = foreign_since {
-        directory.set_foreign_aside(since);
-    }
-    let was_omitting = directory.omitted_events() > 0;
-    let kept_as = directory.write(saved)?;
-    let omitted = directory.omitted_events();
-    if omitted > 0 && !was_omitting {
-        logging::state_too_large(omitted);
-    }
-    if let Some(kept_as) = kept_as {
-        logging::state_set_aside(&kept_as);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

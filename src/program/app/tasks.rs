@@ -11,8 +11,8 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 
-use super::{Error, output_thread};
-use crate::core::snapshot::ReceiverStates;
+use super::output_thread;
+use crate::{core::snapshot::ReceiverStates, program::CommandError};
 
 /// Longer than the exports take at the end, 5 s; timers are late while a peer keeps the thread of the outputs busy.
 /// Alerts that are not pushed by then expire in Alertmanager.
@@ -56,13 +56,12 @@ impl Tasks {
         &mut self,
         name: &'static str,
         task: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<(), Error> {
+    ) -> Result<(), CommandError> {
         let (outputs, _end) = match &mut self.outputs {
             Some(outputs) => outputs,
-            none => none.insert(
-                output_thread::start()
-                    .map_err(Error::thread("sends traces, logs, metrics and alerts"))?,
-            ),
+            none => none.insert(output_thread::start().map_err(CommandError::thread(
+                "sends traces, logs, metrics and alerts",
+            ))?),
         };
         let task = async move {
             task.await;
@@ -84,15 +83,15 @@ impl Tasks {
     }
 
     /// The reason why a required task ended; never ready while all of them run.
-    pub(super) async fn unexpected_end(&mut self) -> Error {
+    pub(super) async fn unexpected_end(&mut self) -> CommandError {
         match self.running.join_next().await {
-            Some(ended) => Error::Task(describe_end(ended)),
+            Some(ended) => CommandError::new(describe_end(ended)),
             None => std::future::pending().await,
         }
     }
 }
 
-pub(super) fn describe_end(ended: Result<(&str, Result<(), String>), JoinError>) -> String {
+fn describe_end(ended: Result<(&str, Result<(), String>), JoinError>) -> String {
     match ended {
         Ok((name, Ok(()))) => format!("the {name} ended unexpectedly"),
         Ok((name, Err(error))) => format!("the {name} failed: {error}"),

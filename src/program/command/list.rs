@@ -5,10 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use serde::Serialize;
 use tracing::info;
 
-use super::{
-    CommandError,
-    query::{self, OwnVm, WaitNotice},
-};
+use super::query::{self, OwnVm, WaitNotice};
 use crate::{
     azure::{
         azure_json::{self, AzureForm},
@@ -20,7 +17,7 @@ use crate::{
         text::{excerpt, sanitize},
         time::{Clock, Timestamp, in_words},
     },
-    program::{app::Error, cli::Output, config::ImdsSettings, logs},
+    program::{CommandError, cli::Output, config::ImdsSettings, logs},
 };
 
 /// Reads the pending events once.
@@ -32,17 +29,14 @@ pub(super) async fn run(
     output: Output,
     clock: Clock,
 ) -> Result<String, CommandError> {
-    let mut client = Client::new(&settings.endpoint).map_err(Error::from)?;
+    let mut client = Client::new(&settings.endpoint)?;
     let notice = WaitNotice::start(settings);
     // JSON marks no event.
     let vm = match output {
         Output::Json if settings.vm_name.is_none() => None,
         Output::Json | Output::Table => Some(OwnVm::read(&mut client, settings, clock).await),
     };
-    let long_timeout = Some(settings.first_timeout);
-    let document = query::read(&mut client, settings.timeout, long_timeout, clock)
-        .await
-        .map_err(|error| query::asked(settings, error))?;
+    let document = query::read_first(&mut client, settings, clock).await?;
     drop(notice);
     let now = clock.now().wall;
     let doubts = vm.iter().flat_map(|vm| [vm.contradiction(), vm.unknown()]);

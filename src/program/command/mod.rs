@@ -7,8 +7,6 @@ mod query;
 mod service;
 mod watch;
 
-use std::fmt;
-
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -20,67 +18,17 @@ use crate::{
         system::{self, Signals},
         time::Clock,
     },
-    outputs::state,
     program::{
-        app,
+        CommandError, app,
         cli::{
-            self, ApproveCommand, Cli, Command, DemoFlags, EXIT_USAGE, LogFlags, QueryFlags,
-            RunFlags, SimulateFlags, WatchFlags,
+            self, ApproveCommand, Cli, Command, DemoFlags, LogFlags, QueryFlags, RunFlags,
+            SimulateFlags,
         },
-        config::{self, Config, ConfigError, ImdsSettings},
+        config::{self, Config, ImdsSettings},
         logs::{self, LogGuard, WriteLine},
     },
     simulator,
 };
-
-#[derive(Debug)]
-pub struct CommandError {
-    /// One line.
-    pub message: String,
-    pub exit_code: u8,
-}
-
-impl CommandError {
-    /// A failure that no flag has caused.
-    fn new(message: String) -> Self {
-        Self {
-            message,
-            exit_code: 1,
-        }
-    }
-
-    /// A failure of the operating system or of the runtime.
-    fn system(context: &str, cause: &impl fmt::Display) -> Self {
-        Self::new(format!("{context}: {cause}"))
-    }
-}
-
-impl From<ConfigError> for CommandError {
-    fn from(error: ConfigError) -> Self {
-        Self {
-            message: error.to_string(),
-            exit_code: EXIT_USAGE,
-        }
-    }
-}
-
-impl From<app::Error> for CommandError {
-    fn from(error: app::Error) -> Self {
-        // These are caused by the value of a flag.
-        let is_usage = matches!(
-            error,
-            app::Error::Config(_)
-                | app::Error::Client(_)
-                | app::Error::Alertmanager(_)
-                | app::Error::Textfile { .. }
-                | app::Error::State(state::Error::Unusable { .. })
-        );
-        Self {
-            message: error.to_string(),
-            exit_code: if is_usage { EXIT_USAGE } else { 1 },
-        }
-    }
-}
 
 /// Runs the command and returns its output for stdout.
 pub fn dispatch(cli: Cli) -> Result<String, CommandError> {
@@ -90,7 +38,7 @@ pub fn dispatch(cli: Cli) -> Result<String, CommandError> {
         Some(Command::Simulate(flags)) => simulate(&flags),
         Some(Command::List(flags)) => list(&flags),
         Some(Command::Approve(flags)) => approve(&flags),
-        Some(Command::Watch(flags)) => watch(&flags),
+        Some(Command::Watch(flags)) => run_once(flags.log, watch::run(&flags)),
         Some(Command::Version) => Ok(cli::version()),
         #[cfg(windows)]
         Some(Command::Service(command)) => service::manage(&command),
@@ -149,20 +97,24 @@ fn simulate(flags: &SimulateFlags) -> Result<String, CommandError> {
 
 fn list(flags: &QueryFlags) -> Result<String, CommandError> {
     let settings = ImdsSettings::new(&flags.imds)?;
-    let _log_guard = init_process(flags.log, logs::write_stderr)?;
-    runtime()?.block_on(list::run(&settings, flags.output, Clock::start()))
+    run_once(
+        flags.log,
+        list::run(&settings, flags.output, Clock::start()),
+    )
 }
 
 fn approve(flags: &ApproveCommand) -> Result<String, CommandError> {
     let settings = ImdsSettings::new(&flags.query.imds)?;
-    let _log_guard = init_process(flags.query.log, logs::write_stderr)?;
-    runtime()?.block_on(approve::run(&settings, flags, Clock::start()))
+    let approved = approve::run(&settings, flags, Clock::start());
+    run_once(flags.query.log, approved)
 }
 
-fn watch(flags: &WatchFlags) -> Result<String, CommandError> {
-    let _log_guard = init_process(flags.log, logs::write_stderr)?;
-    runtime()?.block_on(watch::run(flags))?;
-    Ok(String::new())
+fn run_once(
+    log: LogFlags,
+    command: impl Future<Output = Result<String, CommandError>>,
+) -> Result<String, CommandError> {
+    let _log_guard = init_process(log, logs::write_stderr)?;
+    runtime()?.block_on(command)
 }
 
 /// Sets up logging and cryptography. Fails if it is called twice.
@@ -213,7 +165,7 @@ async fn shut_down_by(mut signals: Signals, stop: CancellationToken) -> Result<(
 
 /// Runs the work until its end, which `control` requests with the token, or until the end of `control`.
 fn run_with(
-    work: impl AsyncFnOnce(CancellationToken) -> Result<(), app::Error>,
+    work: impl AsyncFnOnce(CancellationToken) -> Result<(), CommandError>,
     control: impl AsyncFnOnce(CancellationToken) -> Result<(), CommandError>,
 ) -> Result<String, CommandError> {
     let runtime = runtime()?;
@@ -223,7 +175,7 @@ fn run_with(
             // First, so that a signal is handled from the first line of the log on.
             biased;
             result = control(stop.clone()) => result,
-            result = work(stop.clone()) => result.map_err(CommandError::from),
+            result = work(stop.clone()) => result,
         }
     });
     runtime.shutdown_background();

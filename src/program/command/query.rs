@@ -4,7 +4,6 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::{task::JoinHandle, time::sleep};
 
-use super::CommandError;
 use crate::{
     azure::{
         FailureReason, Identity, RequestError,
@@ -14,11 +13,7 @@ use crate::{
     },
     base::time::{Clock, Moment, Timestamp},
     core::lifecycle::WarmUp,
-    program::{
-        app::{Error, log_anomaly},
-        config::ImdsSettings,
-        logs,
-    },
+    program::{CommandError, app::log_anomaly, config::ImdsSettings, logs},
 };
 
 /// How long a temporary failure is repeated.
@@ -132,7 +127,7 @@ pub(super) async fn read(
         } else if let Some(delay) = retry_delay(&error, began, clock) {
             sleep(delay).await;
         } else {
-            return Err(Error::from(error).into());
+            return Err(error.into());
         }
     };
     match answer {
@@ -150,16 +145,25 @@ pub(super) async fn read(
     }
 }
 
-/// Adds what was asked to an error: the address may be another service than IMDS.
-pub(super) fn asked(settings: &ImdsSettings, error: CommandError) -> CommandError {
-    let base = settings.endpoint.base();
-    if error.message.contains(base) {
-        return error;
-    }
-    CommandError {
-        message: format!("GET {base}/metadata/scheduledevents: {}", error.message),
-        ..error
-    }
+/// Reads the document, whose first answer may take two minutes. Errors name what was asked: the address may be
+/// another service than IMDS.
+pub(super) async fn read_first(
+    client: &mut Client,
+    settings: &ImdsSettings,
+    clock: Clock,
+) -> Result<Document, CommandError> {
+    let long_timeout = Some(settings.first_timeout);
+    let document = read(client, settings.timeout, long_timeout, clock).await;
+    document.map_err(|error| {
+        let base = settings.endpoint.base();
+        if error.message.contains(base) {
+            return error;
+        }
+        CommandError {
+            message: format!("GET {base}/metadata/scheduledevents: {}", error.message),
+            ..error
+        }
+    })
 }
 
 /// Until when events may be missing from a document without any, since the request for it may have enabled the feature.

@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
-    error::{ConfigError, flag_error, in_range},
+    super::error::{CommandError, flag_error},
     imds::ImdsSettings,
-    outputs,
+    in_range, outputs,
 };
 use crate::{
     azure::imds::backoff::MIN_REQUEST_INTERVAL,
@@ -54,7 +54,7 @@ pub enum StateStorage {
 }
 
 impl Config {
-    pub(crate) fn new(flags: &RunFlags) -> Result<Self, ConfigError> {
+    pub(crate) fn new(flags: &RunFlags) -> Result<Self, CommandError> {
         let listen = listen_addresses(&flags.web.listen_addresses)?;
         let imds = ImdsSettings::new(&flags.imds)?;
         let web_config = flags.web.config_file.as_deref().map(WebConfig::open);
@@ -108,7 +108,7 @@ fn state_directories() -> Option<OsString> {
 fn state_storage(
     given: Option<&OsStr>,
     variable: Option<&OsStr>,
-) -> Result<StateStorage, ConfigError> {
+) -> Result<StateStorage, CommandError> {
     let Some(given) = given else {
         return Ok(StateStorage::InMemory);
     };
@@ -126,7 +126,7 @@ fn state_storage(
 }
 
 /// `none` stands for no address.
-fn listen_addresses(given: &[String]) -> Result<Vec<ListenAddress>, ConfigError> {
+fn listen_addresses(given: &[String]) -> Result<Vec<ListenAddress>, CommandError> {
     let is_none = |text: &String| text.eq_ignore_ascii_case("none");
     if given.iter().any(is_none) {
         if given.len() > 1 {
@@ -138,7 +138,7 @@ fn listen_addresses(given: &[String]) -> Result<Vec<ListenAddress>, ConfigError>
     given.iter().map(|text| listen_address(text)).collect()
 }
 
-fn textfile(path: &Path) -> Result<PathBuf, ConfigError> {
+fn textfile(path: &Path) -> Result<PathBuf, CommandError> {
     if path.extension().is_none_or(|extension| extension != "prom") {
         let problem = format!(
             "node_exporter does not read {}: use a name that ends in .prom",
@@ -149,7 +149,7 @@ fn textfile(path: &Path) -> Result<PathBuf, ConfigError> {
     Ok(path.to_owned())
 }
 
-pub(super) fn listen_address(text: &str) -> Result<ListenAddress, ConfigError> {
+pub(super) fn listen_address(text: &str) -> Result<ListenAddress, CommandError> {
     text.parse()
         .map_err(|problem: String| flag_error("web.listen-address", problem))
 }
@@ -157,7 +157,7 @@ pub(super) fn listen_address(text: &str) -> Result<ListenAddress, ConfigError> {
 fn web_settings(
     flags: &RunFlags,
     listen: &[ListenAddress],
-) -> Result<web::WebSettings, ConfigError> {
+) -> Result<web::WebSettings, CommandError> {
     let path = flags.web.telemetry_path.as_str();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
     if !path.starts_with('/') || !path.chars().all(is_plain) {

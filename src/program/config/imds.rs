@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::error::{ConfigError, flag_error, in_range};
+use super::{
+    super::error::{CommandError, flag_error},
+    in_range,
+};
 use crate::{
     azure::{
         api_version::{LATEST_API_VERSION, RequestedVersion},
@@ -30,7 +33,7 @@ pub struct ImdsSettings {
 }
 
 impl ImdsSettings {
-    pub(crate) fn new(flags: &ImdsFlags) -> Result<Self, ConfigError> {
+    pub(crate) fn new(flags: &ImdsFlags) -> Result<Self, CommandError> {
         let api_version = RequestedVersion::parse(&flags.api_version).ok_or_else(|| {
             let problem = format!(
                 "{:?} is not a date as YYYY-MM-DD: use a version of the Scheduled Events API, such as {LATEST_API_VERSION}",
@@ -53,7 +56,7 @@ impl ImdsSettings {
     }
 }
 
-pub(super) fn vm_name(given: Option<&str>) -> Result<Option<&str>, ConfigError> {
+pub(super) fn vm_name(given: Option<&str>) -> Result<Option<&str>, CommandError> {
     let name = given.map(str::trim);
     if name.is_some_and(str::is_empty) {
         let problem = "is empty: use the name of this VM in Resources, or omit the flag";

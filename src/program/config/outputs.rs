@@ -7,7 +7,10 @@ use reqwest::header::{
     HeaderValue, TRANSFER_ENCODING,
 };
 
-use super::error::{ConfigError, flag_error, in_range};
+use super::{
+    super::error::{CommandError, flag_error},
+    in_range,
+};
 use crate::{
     azure::api_version::{EventField, LATEST_API_VERSION, RequestedVersion},
     base::{
@@ -47,18 +50,19 @@ const OWN_HEADERS: [HeaderName; 5] = [
     clippy::disallowed_methods,
     reason = "config reads the environment for the modules below"
 )]
-pub(super) fn otlp() -> Result<Option<OtlpSettings>, ConfigError> {
+pub(super) fn otlp() -> Result<Option<OtlpSettings>, CommandError> {
     let not_utf8 = env::vars_os()
         .filter(|(_, value)| value.to_str().is_none())
         .filter_map(|(name, _)| name.into_string().ok())
         .find(|name| name.to_ascii_uppercase().starts_with("OTEL_"));
     if let Some(variable) = not_utf8 {
-        return Err(ConfigError::NotUtf8 { variable });
+        let problem = "the value is not valid UTF-8; set it to text or unset it";
+        return Err(CommandError::usage(format!("{variable}: {problem}")));
     }
     // Only an unset variable is an error here.
     let settings = OtlpSettings::from_env(|name| env::var(name).ok())?;
     for exporter in settings.iter().flat_map(|settings| &settings.exporters) {
-        proxy::of(&exporter.endpoint).map_err(ConfigError::Proxy)?;
+        proxy::of(&exporter.endpoint).map_err(CommandError::usage)?;
     }
     Ok(settings)
 }
@@ -67,7 +71,7 @@ pub(super) fn otlp() -> Result<Option<OtlpSettings>, ConfigError> {
 pub(super) fn approvals(
     flags: ApproveFlags,
     api_version: &RequestedVersion,
-) -> Result<approval::ApprovalPolicy, ConfigError> {
+) -> Result<approval::ApprovalPolicy, CommandError> {
     let require = |flag, field: EventField| {
         if api_version.documented.has_field(field) {
             return Ok(());
@@ -115,7 +119,7 @@ pub(super) fn approvals(
     })
 }
 
-fn delay_and_drain(flags: ApproveFlags) -> Result<(Duration, Duration), ConfigError> {
+fn delay_and_drain(flags: ApproveFlags) -> Result<(Duration, Duration), CommandError> {
     let delay = flags.delay.unwrap_or(approval::DELAY);
     let drain = flags.drain.unwrap_or_default();
     let drain = in_range("approve.drain", drain, Duration::ZERO, MAX_DRAIN)?;
@@ -139,7 +143,7 @@ fn delay_and_drain(flags: ApproveFlags) -> Result<(Duration, Duration), ConfigEr
 }
 
 /// Refuses the flags that are set without the one that enables them.
-fn refuse_alone(flags: &[(&'static str, bool)], enabling: &str) -> Result<(), ConfigError> {
+fn refuse_alone(flags: &[(&'static str, bool)], enabling: &str) -> Result<(), CommandError> {
     match flags.iter().find(|(_, is_set)| *is_set) {
         Some((flag, _)) => {
             let problem = format!("has no effect alone: {enabling}, or omit it");
@@ -149,7 +153,7 @@ fn refuse_alone(flags: &[(&'static str, bool)], enabling: &str) -> Result<(), Co
     }
 }
 
-pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, ConfigError> {
+pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, CommandError> {
     if flags.urls.is_empty() {
         let has_labels = !flags.external_labels.is_empty();
         let dependent = [
@@ -181,7 +185,7 @@ pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, Co
         .or(flags.bearer_token_file.clone().map(Credentials::Bearer));
     let target = |url: &String| {
         let mut target = Target::new(url).map_err(|error| match error {
-            TargetError::Proxy(problem) => ConfigError::Proxy(problem),
+            TargetError::Proxy(problem) => CommandError::usage(problem),
             error => flag_error("alertmanager.url", error.to_string()),
         })?;
         target.labels.clone_from(&labels);
@@ -193,7 +197,9 @@ pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, Co
     flags.urls.iter().map(target).collect()
 }
 
-fn client_certificate(flags: &AlertmanagerFlags) -> Result<Option<ClientCertificate>, ConfigError> {
+fn client_certificate(
+    flags: &AlertmanagerFlags,
+) -> Result<Option<ClientCertificate>, CommandError> {
     let missing = |flag, other| {
         let problem = format!("needs --{other}: give both, or neither");
         Err(flag_error(flag, problem))
@@ -212,7 +218,7 @@ fn client_certificate(flags: &AlertmanagerFlags) -> Result<Option<ClientCertific
 }
 
 /// The values of `--alertmanager.header` are secrets and in no message.
-fn headers(flags: &AlertmanagerFlags) -> Result<HeaderMap, ConfigError> {
+fn headers(flags: &AlertmanagerFlags) -> Result<HeaderMap, CommandError> {
     let mut headers = HeaderMap::new();
     for (index, flag) in flags.headers.iter().enumerate() {
         let error = |shown: &str, problem: &str| {
@@ -259,7 +265,7 @@ fn headers(flags: &AlertmanagerFlags) -> Result<HeaderMap, ConfigError> {
 }
 
 /// Names and values of `--alertmanager.external-label`.
-fn external_labels(flags: &[String]) -> Result<BTreeMap<String, String>, ConfigError> {
+fn external_labels(flags: &[String]) -> Result<BTreeMap<String, String>, CommandError> {
     let mut labels = BTreeMap::new();
     for flag in flags {
         let error = |problem: &str| {

@@ -4,11 +4,11 @@ use std::path::Path;
 #[cfg(windows)]
 use std::{env, path::PathBuf};
 
-use super::error::{ConfigError, flag_error};
+use super::super::error::{CommandError, flag_error};
 use crate::program::cli::RunFlags;
 
 /// Refuses relative paths: a service starts in the system directory, and not where it was installed from.
-pub(crate) fn check_service_paths(flags: &RunFlags) -> Result<(), ConfigError> {
+pub(crate) fn check_service_paths(flags: &RunFlags) -> Result<(), CommandError> {
     let alertmanager = &flags.alertmanager;
     let state_directory = flags.state_directory.as_deref().map(Path::new);
     let paths = [

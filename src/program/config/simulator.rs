@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{
-    error::{ConfigError, flag_error},
+    super::error::{CommandError, flag_error},
     exporter::{Config, StateStorage, listen_address},
     imds::vm_name,
 };
@@ -20,7 +20,7 @@ pub struct Simulation {
 }
 
 /// The simulator of `demo`, with the address of the exporter.
-pub(crate) fn demo(flags: &DemoFlags) -> Result<Simulation, ConfigError> {
+pub(crate) fn demo(flags: &DemoFlags) -> Result<Simulation, CommandError> {
     let simulation = simulate(&flags.listen_address, &flags.simulator)?;
     if !simulation.listen.is_loopback() {
         let problem = format!(
@@ -37,7 +37,7 @@ pub(crate) fn demo_exporter(
     flags: DemoFlags,
     mut exporter: RunFlags,
     imds_url: String,
-) -> Result<Config, ConfigError> {
+) -> Result<Config, CommandError> {
     exporter.web.listen_addresses = vec![flags.listen_address];
     exporter.web.config_file = flags.web_config_file;
     let simulator_url = format!("{imds_url}/").into_boxed_str();
@@ -52,7 +52,7 @@ pub(crate) fn demo_exporter(
     Ok(config)
 }
 
-pub(crate) fn simulate(address: &str, flags: &SimulatorFlags) -> Result<Simulation, ConfigError> {
+pub(crate) fn simulate(address: &str, flags: &SimulatorFlags) -> Result<Simulation, CommandError> {
     let listen = listen_address(address)?;
     if !(0.01..=100_000.0).contains(&flags.speed) {
         let problem = format!(

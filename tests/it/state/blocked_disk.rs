@@ -33,7 +33,7 @@ struct BlockingLog {
 
 impl Subscriber for BlockingLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().ends_with("app::logging")
+        metadata.target().ends_with("outputs::state")
     }
 
     fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
+    CommandError,
     api_version::RequestedVersion,
     app, approval,
     config::{Config, ImdsSettings, StateStorage},
@@ -23,7 +24,7 @@ pub(crate) struct Exporter {
     address: SocketAddr,
     scraper: reqwest::Client,
     stop: oneshot::Sender<()>,
-    running: JoinHandle<Result<(), app::Error>>,
+    running: JoinHandle<Result<(), CommandError>>,
 }
 
 /// A configuration with the shortest poll interval.

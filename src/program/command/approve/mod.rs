@@ -8,10 +8,7 @@ use serde::Serialize;
 use tokio::time::sleep;
 
 use self::text::{announcement, differences, nothing_to_approve, sentence, states};
-use super::{
-    CommandError,
-    query::{self, OwnVm, WaitNotice},
-};
+use super::query::{self, OwnVm, WaitNotice};
 use crate::{
     azure::{
         azure_json::{self, AzureForm},
@@ -25,7 +22,7 @@ use crate::{
         worker::Worker,
     },
     program::{
-        app::Error,
+        CommandError,
         cli::{ApproveCommand, EXIT_MAY_BE_APPROVED, Output},
         config::ImdsSettings,
         logs,
@@ -43,13 +40,10 @@ pub(super) async fn run(
     flags: &ApproveCommand,
     clock: Clock,
 ) -> Result<String, CommandError> {
-    let mut client = Client::new(&settings.endpoint).map_err(Error::from)?;
+    let mut client = Client::new(&settings.endpoint)?;
     let notice = WaitNotice::start(settings);
     let vm = OwnVm::read(&mut client, settings, clock).await;
-    let long_timeout = Some(settings.first_timeout);
-    let document = query::read(&mut client, settings.timeout, long_timeout, clock)
-        .await
-        .map_err(|error| query::asked(settings, error))?;
+    let document = query::read_first(&mut client, settings, clock).await?;
     drop(notice);
     if let Some(contradiction) = vm.contradiction() {
         if !flags.dry_run {
@@ -71,7 +65,7 @@ pub(super) async fn run(
         results.push((event.clone(), outcome));
     }
     if flags.confirm && results.iter().any(is_to_be_sent) {
-        confirm_again(&mut client, settings, &mut results, &vm, clock).await?;
+        confirm_again(&mut client, settings, flags, &mut results, &vm, clock).await?;
     }
     let to_be_sent = results.iter().filter(|it| is_to_be_sent(it));
     let to_be_sent: Vec<_> = to_be_sent.map(|(event, _)| event).collect();
@@ -114,6 +108,7 @@ async fn decide(
 async fn confirm_again(
     client: &mut Client,
     settings: &ImdsSettings,
+    flags: &ApproveCommand,
     results: &mut [(Event, ApproveOutcome)],
     vm: &OwnVm,
     clock: Clock,
@@ -123,8 +118,7 @@ async fn confirm_again(
         is_current = true;
         client.forget_document();
         let notice = WaitNotice::start(settings);
-        let long_timeout = Some(settings.first_timeout);
-        let document = query::read(client, settings.timeout, long_timeout, clock).await?;
+        let document = query::read_first(client, settings, clock).await?;
         drop(notice);
         for result in results.iter_mut().filter(|it| is_to_be_sent(it)) {
             let (shown, outcome) = result;
@@ -139,20 +133,11 @@ async fn confirm_again(
             }
             let (kind, id) = (shown.event_type.as_str(), &shown.id);
             let changed = format!("{kind} {id} has changed: {}", differences.join("; "));
-            let announcement = announcement(now, vm, clock.now().wall);
-            let text = format!("{}.\n{announcement}", sanitize(&changed));
+            let text = format!("{}.\n", sanitize(&changed));
             io::stderr().write_all(text.as_bytes()).ok();
-            *outcome = if now.is_advisory() {
-                ApproveOutcome::Advisory
-            } else if now.status == Status::Started {
-                ApproveOutcome::AlreadyStarted
-            } else if is_confirmed(now).await? {
-                is_current = false;
-                ApproveOutcome::Approved
-            } else {
-                ApproveOutcome::Declined
-            };
+            *outcome = decide(now, flags, vm, clock).await?;
             *shown = now.clone();
+            is_current &= !is_to_be_sent(result);
         }
     }
     Ok(())

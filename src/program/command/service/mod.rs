@@ -15,10 +15,10 @@ use windows_service::{
 };
 
 pub use self::process::run_as_service;
-use super::CommandError;
 use crate::{
     base::system,
     program::{
+        CommandError,
         cli::{RunFlags, ServiceCommand},
         config::{self, Config},
         logs::event_log,

@@ -23,11 +23,9 @@ use windows_service::{
     service_dispatcher,
 };
 
-use super::{
-    super::{CommandError, run_exporter},
-    NAME,
-};
+use super::{super::run_exporter, NAME};
 use crate::program::{
+    CommandError,
     cli::{self, EXIT_USAGE, Parsed, RunFlags},
     config,
     logs::event_log,

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use bytes::{Bytes, BytesMut};
 use reqwest::{StatusCode, Url, header::AUTHORIZATION};
 
-use super::{super::CommandError, MAX_MESSAGE};
+use super::MAX_MESSAGE;
 use crate::{
     http::client::{
         credentials::Credentials,
@@ -15,7 +15,10 @@ use crate::{
         tls::{TlsError, TlsFiles},
         url::{self, Secrets, UrlError},
     },
-    program::{cli::WatchFlags, config::ConfigError},
+    program::{
+        cli::WatchFlags,
+        error::{CommandError, flag_error},
+    },
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -146,7 +149,7 @@ impl ExporterClient {
     }
 }
 
-fn transitions_url(text: &str) -> Result<Url, ConfigError> {
+fn transitions_url(text: &str) -> Result<Url, CommandError> {
     let base = url::base(text).map_err(|cause| {
         let remedy = match cause {
             UrlError::Credentials => "use --user-file",
@@ -161,10 +164,6 @@ fn transitions_url(text: &str) -> Result<Url, ConfigError> {
     Ok(url::under(&base, "/api/v1/transitions"))
 }
 
-fn flag_error(flag: &'static str, problem: String) -> ConfigError {
-    ConfigError::Flag { flag, problem }
-}
-
-pub(super) fn file_error(flag: &'static str, path: &Path, why: &str) -> ConfigError {
+pub(super) fn file_error(flag: &str, path: &Path, why: &str) -> CommandError {
     flag_error(flag, format!("{} {why}", path.display()))
 }

@@ -7,11 +7,6 @@ mod since;
 use std::{
     io::{self, Write as _},
     mem::{Discriminant, discriminant},
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     time::Duration,
 };
 
@@ -23,14 +18,13 @@ use self::{
     printed::{News, Printed, TransitionsAnswer},
     since::SinceFile,
 };
-use super::CommandError;
 use crate::{
     base::{
         system::{Signals, is_closed_pipe, is_stdout_missing, stdout_closed},
         text::excerpt,
         worker::Worker,
     },
-    program::cli::WatchFlags,
+    program::{CommandError, cli::WatchFlags},
 };
 
 /// Between an answer and the next request: that of the exporter's polls.
@@ -38,10 +32,9 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// After an answer with an error status: a check of a wrong password takes 80 ms of the exporter's CPU time.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long the end waits for lines that are being written. A reader that does not read delays the end by this time.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long the end then waits for the file of `--since`, so that the next run does not repeat the lines.
-const SAVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the end waits for the lines and the file of `--since`, if they are being written: the next run repeats lines
+/// that the file does not have. A reader that does not read delays the end by this time.
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Characters of an error that are logged.
 const MAX_MESSAGE: usize = 300;
@@ -50,7 +43,7 @@ const MAX_MESSAGE: usize = 300;
 ///
 /// # Errors
 /// When a flag has no usable value, or stdout cannot be written.
-pub(super) async fn run(flags: &WatchFlags) -> Result<(), CommandError> {
+pub(super) async fn run(flags: &WatchFlags) -> Result<String, CommandError> {
     if is_stdout_missing() {
         return Err(CommandError::system(
             "cannot write to stdout",
@@ -68,7 +61,6 @@ pub(super) async fn run(flags: &WatchFlags) -> Result<(), CommandError> {
         client: ExporterClient::new(flags)?,
         stdout: Worker::start("stdout")
             .map_err(|cause| CommandError::system("cannot start a thread", &cause))?,
-        is_writing: Arc::default(),
         all: flags.all,
         since,
         is_saved: true,
@@ -87,12 +79,12 @@ pub(super) async fn run(flags: &WatchFlags) -> Result<(), CommandError> {
         () = signals.next() => Ok(()),
         () = stdout_closed() => Ok(()),
     };
-    watch.finish().await;
+    timeout(END_TIMEOUT, watch.stdout.run(|| ())).await.ok();
     match result {
         Err(error) if !is_closed_pipe(&error) => {
             Err(CommandError::system("cannot write to stdout", &error))
         }
-        _ => Ok(()),
+        _ => Ok(String::new()),
     }
 }
 
@@ -100,8 +92,6 @@ struct Watch {
     client: ExporterClient,
     /// Writes the lines and the file: a reader that does not read must not delay the end by a signal.
     stdout: Worker,
-    /// Lines are being written.
-    is_writing: Arc<AtomicBool>,
     all: bool,
     since: Option<SinceFile>,
     /// The last write of `since` succeeded.
@@ -195,19 +185,16 @@ impl Watch {
         }
         let is_new = self.printed.as_ref() != Some(printed) || !self.is_saved;
         let save = match &self.since {
-            Some(file) if is_new => Some((file.clone(), since::content(printed)?)),
+            Some(file) if is_new => Some((file.clone(), serde_json::to_vec(printed)?)),
             _ => None,
         };
         if news.lines.is_empty() && save.is_none() {
             return Ok(());
         }
-        let is_writing = Arc::clone(&self.is_writing);
         let write = move || {
             let mut stdout = io::stdout().lock();
-            is_writing.store(true, Ordering::Relaxed);
             let written = stdout.write_all(news.lines.as_bytes());
             written.and_then(|()| stdout.flush())?;
-            is_writing.store(false, Ordering::Relaxed);
             Ok(save.map_or(Ok(()), |(file, content)| file.write(&content)))
         };
         let written = self.stdout.run(write).await;
@@ -220,14 +207,5 @@ impl Watch {
         }
         self.is_saved = saved.is_ok();
         Ok(())
-    }
-
-    /// Waits for what is being written.
-    async fn finish(&self) {
-        let mut written = pin!(self.stdout.run(|| ()));
-        let is_late = timeout(WRITE_TIMEOUT, &mut written).await.is_err();
-        if is_late && !self.is_writing.load(Ordering::Relaxed) {
-            timeout(SAVE_TIMEOUT, written).await.ok();
-        }
     }
 }

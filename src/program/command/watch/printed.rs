@@ -1,6 +1,6 @@
-//! What was printed of each event, and the lines that follow from an answer of the exporter. Pure.
+//! What was printed, and the lines that follow from an answer of the exporter. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,8 +10,8 @@ use crate::{
     base::text::escape_json,
 };
 
-/// Ended events that are remembered: as many as an exporter keeps.
-const MAX_ENDED: usize = 1_000;
+/// The version of [`Printed`] in the file of `--since`; others are refused.
+pub(super) const VERSION: u32 = 3;
 
 /// What is read of `/api/v1/transitions`.
 #[derive(Debug, Deserialize)]
@@ -25,7 +25,7 @@ pub(super) struct TransitionsAnswer<'a> {
     has_document: bool,
     warming_up: bool,
     unreadable_entries: u64,
-    pub(super) vm: Vm,
+    pub(super) vm: AnsweredVm,
     oldest: u64,
     newest: u64,
     /// The events that have not ended, if all was requested.
@@ -36,7 +36,7 @@ pub(super) struct TransitionsAnswer<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Vm {
+pub(super) struct AnsweredVm {
     /// `None` while the exporter does not know it.
     pub(super) name: Option<String>,
     /// `--vm.name` of the exporter and the name in instance metadata differ.
@@ -63,17 +63,6 @@ struct EventHead {
     scope: EventScope,
     advisory: bool,
     phase: String,
-    not_before: Option<String>,
-}
-
-impl EventHead {
-    fn beginning(&self) -> &'static str {
-        if self.advisory {
-            "advisory"
-        } else {
-            "announced"
-        }
-    }
 }
 
 #[derive(Serialize)]
@@ -83,35 +72,29 @@ struct PrintedLine<'a> {
     event: &'a RawValue,
 }
 
-/// What the lines of an event have said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(clippy::struct_excessive_bools, reason = "facts that are independent")]
-struct EventRecord {
-    id: EventId,
-    is_open: bool,
-    /// The event named this VM in its last line, or those of all VMs were printed.
-    is_named: bool,
-    is_advisory: bool,
-    is_started: bool,
-    not_before: Option<String>,
-    last_transition: String,
-    last_at: String,
+/// How far the lines of an open event have come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Stage {
+    Advisory,
+    Announced,
+    Started,
 }
 
-/// What was printed.
+/// What was printed, as the file of `--since` keeps it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Printed {
+    pub(super) version: u32,
     process: String,
     /// The number of the last transition of that process.
     number: u64,
     /// The next request is for what follows that number. Otherwise it is for all that the exporter knows.
     is_complete: bool,
-    /// The time of the answer that changed this last.
+    /// The time of the answer that changed this last: what happened until then was printed, or had no line.
     as_of: String,
-    /// What happened until then, in earlier processes of the exporter, was printed or had no line.
-    restored_until: String,
     all: bool,
-    events: Vec<EventRecord>,
+    /// The events whose next transition is printed: open ones that name this VM, or any with `all`.
+    followed: BTreeMap<EventId, Stage>,
 }
 
 /// What follows from an answer.
@@ -145,6 +128,7 @@ impl Printed {
             return Ok(None);
         }
         let (mut printed, mut news) = (was.cloned().unwrap_or_default(), News::default());
+        (printed.version, printed.all) = (VERSION, all);
         let is_same_process = printed.process == answer.process;
         let next = printed.number.saturating_add(1);
         if answer.open.is_none() && (!is_same_process || answer.oldest > next) {
@@ -154,168 +138,103 @@ impl Printed {
         }
         if is_same_process {
             news.missed = answer.oldest.saturating_sub(next);
-        } else {
-            let until = was.map_or(answer.as_of, |was| was.as_of.as_str());
-            until.clone_into(&mut printed.restored_until);
         }
         for numbered in answer.transitions.iter().filter(|_| was.is_some()) {
-            let is_new = !is_same_process || numbered.number > printed.number;
-            let is_known = numbered.restored && numbered.at <= printed.restored_until.as_str();
-            if is_new && !is_known {
-                printed.follow(numbered, all, &mut news.lines)?;
+            let is_known = if is_same_process {
+                numbered.number < next
+            } else {
+                numbered.restored && numbered.at <= printed.as_of.as_str()
+            };
+            if !is_known {
+                printed.follow(numbered, is_same_process, &mut news.lines)?;
             }
         }
         if let Some(open) = &answer.open {
             let mut ids = BTreeSet::new();
             for event in open {
-                let pending = AnsweredTransition {
-                    number: answer.newest,
-                    at: answer.now,
-                    transition: "pending",
-                    restored: false,
-                    event,
-                };
-                ids.insert(printed.follow(&pending, all, &mut news.lines)?);
+                let head: EventHead = serde_json::from_str(event.get())?;
+                ids.insert(head.id.clone());
+                if printed.is_named(&head) && !printed.followed.contains_key(&head.id) {
+                    let pending = if head.advisory { "advisory" } else { "pending" };
+                    news.lines.push_str(&line(answer.now, pending, event)?);
+                    printed.record(pending, head);
+                }
             }
             // A document that may lack an open event does not show that it is over.
-            let is_complete = !answer.warming_up && answer.unreadable_entries == 0;
-            if is_complete {
-                news.lost = printed.forget_absent(&ids);
+            if !answer.warming_up && answer.unreadable_entries == 0 {
+                let lost = printed.followed.extract_if(.., |id, _| !ids.contains(id));
+                news.lost = lost.map(|(id, _)| id).collect();
             }
-            let mut known = printed.events.iter().filter(|it| it.is_open);
-            printed.is_complete = is_complete || known.all(|it| ids.contains(&it.id));
+            printed.is_complete = printed.followed.keys().all(|id| ids.contains(id));
         }
         answer.process.clone_into(&mut printed.process);
-        (printed.number, printed.all) = (answer.newest, all);
-        printed.limit_ended();
+        printed.number = answer.newest;
         if was != Some(&printed) {
             answer.as_of.clone_into(&mut printed.as_of);
         }
         Ok(Some((printed, news)))
     }
 
-    /// Adds the line of a transition, unless it was printed or the event names other VMs. Returns the id of the event.
+    fn is_named(&self, head: &EventHead) -> bool {
+        self.all || head.scope == EventScope::Own
+    }
+
+    /// Adds the line of a transition, unless the event names other VMs, or an earlier process of the exporter has
+    /// brought the event that far.
     fn follow(
         &mut self,
         numbered: &AnsweredTransition<'_>,
-        all: bool,
+        is_same_process: bool,
         lines: &mut String,
-    ) -> serde_json::Result<EventId> {
+    ) -> serde_json::Result<()> {
         let head: EventHead = serde_json::from_str(numbered.event.get())?;
-        let known = self.events.iter().position(|record| record.id == head.id);
-        let known = known.map(|position| self.events.remove(position));
-        let transition = match &known {
-            Some(record) => record.transition(numbered, &head),
-            None => Some(first_transition(numbered.transition, &head)),
-        };
-        let is_named = all || head.scope == EventScope::Own;
+        let stage = self.followed.get(&head.id).copied();
         // The line for an event that names this VM no longer is its last one, unless it comes back.
-        let is_printed = is_named || known.as_ref().is_some_and(EventRecord::is_followed);
-        let Some(transition) = transition.filter(|_| is_printed) else {
-            self.events.extend(known);
-            return Ok(head.id);
+        if stage.is_none() && !self.is_named(&head) {
+            return Ok(());
+        }
+        let transition = match (numbered.transition, stage) {
+            ("advisory", Some(Stage::Advisory))
+            | ("announced", Some(Stage::Announced | Stage::Started))
+            | ("started", Some(Stage::Started))
+                if !is_same_process =>
+            {
+                return Ok(());
+            }
+            ("changed", None) if head.advisory => "advisory",
+            ("changed", None) => "announced",
+            (transition, _) => transition,
         };
         lines.push_str(&line(numbered.at, transition, numbered.event)?);
-        self.events.push(EventRecord {
-            is_open: transition != "ended",
-            is_named,
-            is_advisory: head.advisory,
-            is_started: match transition {
-                "started" => true,
-                "pending" => head.phase == "started",
-                "announced" | "advisory" => false,
-                _ => head.phase != "scheduled" && known.as_ref().is_some_and(|it| it.is_started),
-            },
-            not_before: head.not_before.or(known.and_then(|it| it.not_before)),
-            last_transition: transition.to_owned(),
-            last_at: numbered.at.to_owned(),
-            id: head.id.clone(),
-        });
-        Ok(head.id)
+        self.record(transition, head);
+        Ok(())
     }
 
-    /// Returns the open events that the exporter does not know any more. They count as ended.
-    fn forget_absent(&mut self, ids: &BTreeSet<EventId>) -> Vec<EventId> {
-        let absent = self.events.iter_mut().filter(|it| !ids.contains(&it.id));
-        let mut lost = Vec::new();
-        for record in absent.filter(|it| it.is_open) {
-            record.is_open = false;
-            lost.extend(record.is_named.then(|| record.id.clone()));
+    /// Remembers the line of a transition.
+    fn record(&mut self, transition: &str, head: EventHead) {
+        let stage = self.followed.remove(&head.id);
+        if transition == "ended" || !self.is_named(&head) {
+            return;
         }
-        lost
-    }
-
-    /// Forgets the events that ended, or left this VM, longest ago.
-    fn limit_ended(&mut self) {
-        let over = self.events.iter().filter(|it| !it.is_followed()).count();
-        let mut surplus = over.saturating_sub(MAX_ENDED);
-        self.events.retain(|record| {
-            let is_dropped = surplus > 0 && !record.is_followed();
-            surplus -= usize::from(is_dropped);
-            !is_dropped
-        });
+        let stage = match transition {
+            "advisory" => Stage::Advisory,
+            "started" => Stage::Started,
+            "pending" if head.phase == "started" => Stage::Started,
+            "changed" | "rescheduled" => stage.unwrap_or(Stage::Announced),
+            _ => Stage::Announced,
+        };
+        self.followed.insert(head.id, stage);
     }
 }
 
-/// The transition to print for the first one that is known of an event.
-fn first_transition<'a>(found: &'a str, head: &EventHead) -> &'a str {
-    match found {
-        "pending" if head.advisory => "advisory",
-        "changed" => head.beginning(),
-        found => found,
-    }
-}
-
-impl EventRecord {
-    /// It is open, and its next transition is printed.
-    fn is_followed(&self) -> bool {
-        self.is_open && self.is_named
-    }
-
-    /// The transition to print for one of the exporter. `None` where an earlier line has said it, perhaps by another
-    /// process of the exporter, which knew more of the event.
-    fn transition<'a>(
-        &self,
-        numbered: &AnsweredTransition<'a>,
-        head: &EventHead,
-    ) -> Option<&'a str> {
-        let (found, at) = (numbered.transition, numbered.at);
-        if found == self.last_transition && at == self.last_at {
-            return None;
-        }
-        let continues = self.is_followed() && self.is_advisory == head.advisory;
-        match found {
-            "pending" if self.is_followed() => None,
-            "announced" | "advisory" if continues => {
-                let is_moved = head.not_before.is_some() && head.not_before != self.not_before;
-                (is_moved && !head.advisory).then_some("rescheduled")
-            }
-            "changed" if continues => Some(found),
-            "started" if continues && self.is_started => None,
-            "ended" if !self.is_open => None,
-            found => Some(first_transition(found, head)),
-        }
-    }
-}
-
-/// Without layout, which a member of Azure may have.
 fn line(at: &str, transition: &str, event: &RawValue) -> serde_json::Result<String> {
-    let mut compact = String::with_capacity(event.get().len());
-    let (mut in_string, mut is_escaped) = (false, false);
-    for character in event.get().chars() {
-        if in_string || !character.is_ascii_whitespace() {
-            compact.push(character);
-        }
-        in_string ^= character == '"' && !is_escaped;
-        is_escaped = character == '\\' && !is_escaped;
-    }
-    let event = &*RawValue::from_string(compact)?;
-    let line = PrintedLine {
+    let line = serde_json::to_string(&PrintedLine {
         at,
         transition,
         event,
-    };
-    Ok(escape_json(serde_json::to_string(&line)? + "\n"))
+    })?;
+    // A member of Azure may have layout. Strings have their line breaks escaped.
+    Ok(escape_json(line.replace(['\n', '\r'], " ") + "\n"))
 }
 
 #[cfg(test)]
@@ -326,7 +245,7 @@ mod tests {
 
     fn event(members: &Value) -> Value {
         let mut event = json!({
-            "EventId": "E", "scope": "self", "advisory": false, "phase": "scheduled", "not_before": "due",
+            "EventId": "E", "scope": "self", "advisory": false, "phase": "scheduled",
         });
         for (name, value) in members.as_object().unwrap() {
             event[name] = value.clone();
@@ -335,9 +254,14 @@ mod tests {
     }
 
     /// Number, time and name of a transition, and the event after it.
-    type Found<'a> = (u64, &'a str, &'a str, Value);
+    type FoundTransition<'a> = (u64, &'a str, &'a str, Value);
 
-    fn answer(process: &str, oldest: u64, found: &[Found<'_>], open: Option<&[Value]>) -> Value {
+    fn answer(
+        process: &str,
+        oldest: u64,
+        found: &[FoundTransition<'_>],
+        open: Option<&[Value]>,
+    ) -> Value {
         let newest = found.last().map_or(oldest - 1, |(number, ..)| *number);
         let transitions = found.iter().map(|(number, at, transition, event)| {
             let restored = at.starts_with("earlier");
@@ -404,26 +328,15 @@ mod tests {
     fn another_process_repeats_nothing_that_was_printed() {
         let open = event(&json!({}));
         let pending = answer("a", 1, &[], Some(std::slice::from_ref(&open)));
-        let moved = event(&json!({"not_before": "later"}));
-        let one = |event: &Value| [event.clone()];
         for (found, now_open, expected) in [
             // Without its state, it announces the event again.
-            (
-                vec![(1, "x", "announced", open.clone())],
-                Some(one(&open)),
-                vec![],
-            ),
-            (
-                vec![(1, "x", "announced", moved.clone())],
-                Some(one(&moved)),
-                vec!["rescheduled x"],
-            ),
+            (vec![(1, "x", "announced", open.clone())], true, vec![]),
             (
                 vec![(1, "earlier", "announced", open.clone())],
-                Some(one(&open)),
+                true,
                 vec![],
             ),
-            (vec![], None, vec!["lost E"]),
+            (vec![], false, vec!["lost E"]),
         ] {
             let mut printed = None;
             follow(&mut printed, &pending);
@@ -431,7 +344,7 @@ mod tests {
                 follow(&mut printed, &answer("b", 1, &found, None)),
                 (vec![], true)
             );
-            let now_open = now_open.as_ref().map_or(&[][..], |open| open.as_slice());
+            let now_open = &[open.clone()][..usize::from(now_open)];
             let (lines, asks_for_all) =
                 follow(&mut printed, &answer("b", 1, &found, Some(now_open)));
             assert_eq!(lines, expected, "{found:?}");

@@ -5,31 +5,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, Serialize};
-
-use super::{client::file_error, printed::Printed};
+use super::{
+    client::file_error,
+    printed::{Printed, VERSION},
+};
 use crate::{
     base::file::{self, Filesystem as _, OsFilesystem},
-    program::command::CommandError,
+    program::CommandError,
 };
 
-/// The version written; others are refused.
-const VERSION: u32 = 2;
 /// Far more than an exporter has events.
 const MAX_BYTES: u64 = 64 << 20;
-
-#[derive(Serialize, Deserialize)]
-struct SinceContent<T> {
-    version: u32,
-    #[serde(flatten)]
-    printed: T,
-}
-
-/// The version of a file whose other members may be unknown to this one.
-#[derive(Deserialize)]
-struct SinceVersion {
-    version: u32,
-}
 
 #[derive(Debug, Clone)]
 pub(super) struct SinceFile {
@@ -47,7 +33,7 @@ impl SinceFile {
         let absolute = std::path::absolute(path).map_err(|cause| error(cause.to_string()))?;
         let directory = absolute.parent().unwrap_or(&absolute);
         if !directory.is_dir() {
-            return Err(error("is not in a directory that exists".to_owned()).into());
+            return Err(error("is not in a directory that exists".to_owned()));
         }
         let printed = read(&absolute).map_err(error)?;
         Ok((Self { path: absolute }, printed))
@@ -59,15 +45,6 @@ impl SinceFile {
     }
 }
 
-/// # Errors
-/// Never for a [`Printed`].
-pub(super) fn content(printed: &Printed) -> serde_json::Result<Vec<u8>> {
-    serde_json::to_vec(&SinceContent {
-        version: VERSION,
-        printed,
-    })
-}
-
 fn read(path: &Path) -> Result<Option<Printed>, String> {
     let text = match OsFilesystem.read(path, MAX_BYTES) {
         // As `mktemp` leaves it.
@@ -76,19 +53,10 @@ fn read(path: &Path) -> Result<Option<Printed>, String> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("cannot be read: {error}")),
     };
-    let remedy = "name another file, or remove it to begin anew";
-    match serde_json::from_slice(&text) {
-        Ok(SinceVersion { version }) if version > VERSION => {
-            return Err(format!("was written by a newer version: {remedy}"));
-        }
-        Ok(SinceVersion { version }) if version < VERSION => {
-            return Err(format!(
-                "was not written by watch of this version, but by an earlier one: {remedy}"
-            ));
-        }
-        _ => {}
-    }
-    let content: SinceContent<Printed> = serde_json::from_slice(&text)
-        .map_err(|error| format!("was not written by watch: {error}: {remedy}"))?;
-    Ok(Some(content.printed))
+    let printed = serde_json::from_slice(&text).ok();
+    let printed = printed.filter(|printed: &Printed| printed.version == VERSION);
+    printed.map(Some).ok_or_else(|| {
+        "was not written by this version of watch: name another file, or remove it to begin anew"
+            .to_owned()
+    })
 }
