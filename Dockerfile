@@ -1,5 +1,7 @@
 # The container image, from a checkout: docker build .   podman build .   az acr build .
 # packaging/image/build puts the programs of a release in place of the first stage.
+# Not pinned yet. This prints the digest to append as @sha256:…, which dependabot then keeps up to date:
+#     skopeo inspect --format '{{.Digest}}' docker://docker.io/library/rust:1.95.0-bookworm
 FROM docker.io/library/rust:1.95.0-bookworm AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends musl-tools
 COPY . /src

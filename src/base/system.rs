@@ -1,12 +1,12 @@
 //! Platform differences: signals, delays of the process, the boot id, the host name, file descriptors, closed pipes, private
-//! files, durable renames.
+//! files, durable renames, the watchdog of systemd.
 
 use std::io;
 
 pub(crate) use self::platform::{
     ProcessDelays, Signals, boot_id, host_name, ignore_file_size_signal, is_named,
-    is_stdout_missing, make_private_directory, make_readable_for_all, max_open_files, private_file,
-    readable_file, stdout_closed, sync_directory,
+    is_stdout_missing, make_private_directory, make_readable_for_all, max_open_files,
+    notify_running, private_file, readable_file, stdout_closed, sync_directory, watchdog_timeout,
 };
 
 /// True if the process or the system has no file descriptor left.
@@ -39,6 +39,7 @@ mod platform {
         time::Duration,
     };
 
+    use sd_notify::NotifyState;
     use tokio::{
         io::Interest,
         net::unix::pipe::Sender,
@@ -139,6 +140,16 @@ mod platform {
     /// stays installed when the receiver is dropped.
     pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
         signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop)
+    }
+
+    /// Tells systemd, if it has started this process, that the start is complete and that the process does not hang.
+    pub(crate) fn notify_running() {
+        sd_notify::notify(&[NotifyState::Ready, NotifyState::Watchdog]).ok();
+    }
+
+    /// After this time without [`notify_running`], systemd restarts the process. `None`: it does not.
+    pub(crate) fn watchdog_timeout() -> Option<Duration> {
+        sd_notify::watchdog_enabled()
     }
 
     /// Termination signals.
@@ -319,6 +330,14 @@ mod platform {
     /// Windows has no such signal.
     pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
         Ok(())
+    }
+
+    /// The module `service` tells the service manager of Windows.
+    pub(crate) fn notify_running() {}
+
+    /// Windows does not watch services.
+    pub(crate) fn watchdog_timeout() -> Option<Duration> {
+        None
     }
 
     /// Not measured on Windows.

@@ -1,13 +1,15 @@
-//! Limits of the operating system for a process, and signals: the exporter continues to poll and ends in order.
+//! Limits of the operating system for a process, signals, systemd: the exporter continues to poll and ends in order.
 
 use std::{
     io::{Read as _, Write as _},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
     process::Command,
 };
 
+use tokio::{net::UnixDatagram, time::timeout};
+
 use crate::support::{
-    FakeImds, Reply,
+    DEADLINE, FakeImds, Reply,
     exporter::Metrics,
     process::{PROGRAM, Process, page},
     wait_until,
@@ -31,6 +33,30 @@ fn start_after(shell: &str, imds: &FakeImds, arguments: &[&str]) -> Process {
 
 async fn metrics(address: &str) -> Metrics {
     Metrics(page(address, "/metrics").await.unwrap())
+}
+
+/// A start with `Type=notify` does not wait for IMDS. The third message shows that the watchdog gets more than the first.
+#[tokio::test]
+async fn systemd_is_told_that_the_exporter_runs_while_imds_does_not_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let systemd = UnixDatagram::bind(&path).unwrap();
+    let imds = TcpListener::bind("127.0.0.1:0").unwrap();
+    let imds_url = format!("--imds.url=http://{}", imds.local_addr().unwrap());
+    let mut exporter = Process::start_as(
+        Command::new(PROGRAM)
+            .args(["--web.listen-address=127.0.0.1:0", &imds_url])
+            .env("NOTIFY_SOCKET", &path)
+            .env("WATCHDOG_USEC", "0"),
+    );
+    for _ in 0..3 {
+        let mut message = [0; 100];
+        let received = timeout(DEADLINE, systemd.recv(&mut message)).await;
+        let length = received.unwrap().unwrap();
+        assert_eq!(&message[..length], b"READY=1\nWATCHDOG=1\n");
+    }
+    let address = exporter.address().await;
+    assert!(page(&address, "/metrics").await.is_some());
 }
 
 #[tokio::test]
@@ -133,7 +159,7 @@ async fn http_clients_leave_file_descriptors_for_polls_and_the_state() {
         "{}",
         exporter.log()
     );
-    wait_until(crate::support::DEADLINE, "the oldest client is evicted", || {
+    wait_until(DEADLINE, "the oldest client is evicted", || {
         let client = idle.first_mut()?;
         client.set_nonblocking(true).unwrap();
         (!matches!(client.read(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock))

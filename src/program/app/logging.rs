@@ -71,17 +71,19 @@ fn log_api_version(version: &RequestedVersion) {
 }
 
 pub(super) fn listening(
-    listener: &TcpListener,
+    listeners: &[TcpListener],
     telemetry_path: &str,
     web_config: Option<&WebConfig>,
 ) {
-    info!(
-        address = address(listener),
-        telemetry_path,
-        tls = web_config.is_some_and(WebConfig::is_tls),
-        password = web_config.is_some_and(WebConfig::has_users),
-        "listening"
-    );
+    for listener in listeners {
+        info!(
+            address = address(listener),
+            telemetry_path,
+            tls = web_config.is_some_and(WebConfig::is_tls),
+            password = web_config.is_some_and(WebConfig::has_users),
+            "listening"
+        );
+    }
 }
 
 fn address(listener: &TcpListener) -> String {

@@ -26,7 +26,7 @@ use tracing::info;
 use self::{
     imds_requests::ImdsRequests,
     outputs::{OtlpOutput, Outputs, push_alerts, write_textfile},
-    runner::{Runner, pause_ticks},
+    runner::{Runner, notification_ticks, pause_ticks},
     state_writer::StateWriter,
     tasks::Tasks,
 };
@@ -117,9 +117,7 @@ pub async fn run(
         receiver_states: tasks.receivers.subscribe(),
         textfile_failures,
     };
-    for listener in &listeners {
-        logging::listening(listener, &web.telemetry_path, web_config.as_ref());
-    }
+    logging::listening(&listeners, &web.telemetry_path, web_config.as_ref());
     let service = WebService::new(web, snapshots, dropped_log_lines, move || clock.now());
     serve(listeners, protect(web_config, service)?, limits, &mut tasks);
     let runner = Runner {
@@ -130,6 +128,7 @@ pub async fn run(
         outputs,
         snapshots: publisher,
         ticks: pause_ticks(),
+        notifications: notification_ticks(),
         delays: system::ProcessDelays::watch(),
     };
     run_until(stop, runner, tasks).await

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{imds_requests::ImdsRequests, logging, outputs::Outputs, state_writer::StateWriter};
 use crate::{
     base::{
-        system::ProcessDelays,
+        system::{self, ProcessDelays},
         time::{Clock, Moment},
     },
     core::{
@@ -36,6 +36,7 @@ pub(super) struct Runner {
     pub(super) outputs: Outputs,
     pub(super) snapshots: watch::Sender<Arc<Snapshot>>,
     pub(super) ticks: Interval,
+    pub(super) notifications: Interval,
     pub(super) delays: ProcessDelays,
 }
 
@@ -44,6 +45,13 @@ pub(super) fn pause_ticks() -> Interval {
     let mut ticks = interval(pause::PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
+}
+
+/// When systemd is told that this loop runs: at the start, and so often that a long pause of the VM does not look like a
+/// hung process.
+pub(super) fn notification_ticks() -> Interval {
+    let timeout = system::watchdog_timeout().unwrap_or(Duration::from_hours(1));
+    interval((timeout / 4).max(pause::PERIOD))
 }
 
 impl Runner {
@@ -75,6 +83,7 @@ impl Runner {
     async fn next_input(&mut self) -> Input {
         tokio::select! {
             biased;
+            input = notify(&mut self.notifications) => input,
             _ = self.ticks.tick(), if self.engine.looks_for_pauses() => Input::Tick,
             result = written(&mut self.state) => Input::StateWritten(result),
             input = self.outputs.next_counts() => input,
@@ -131,6 +140,14 @@ impl Runner {
 
     fn is_write_outstanding(&self) -> bool {
         self.state.as_ref().is_some_and(StateWriter::is_outstanding)
+    }
+}
+
+/// Tells systemd that the loop runs, and never returns an input.
+async fn notify(ticks: &mut Interval) -> Input {
+    loop {
+        ticks.tick().await;
+        system::notify_running();
     }
 }
 
