@@ -33,7 +33,6 @@ pub struct Scenario {
     pub(super) play: Vec<Play>,
 }
 
-/// `null` is the default of a member.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventSpec {
@@ -44,14 +43,14 @@ pub struct EventSpec {
     #[serde(default)]
     pub(super) event_id: Option<Box<str>>,
     pub(super) event_type: Box<str>,
-    #[serde(default = "platform", deserialize_with = "source")]
+    #[serde(default = "platform")]
     pub(super) event_source: Box<str>,
     #[serde(default)]
     pub(super) description: Box<str>,
     /// `DurationInSeconds`; -1 means unknown. Not scaled by the speed.
-    #[serde(default = "unknown_length", deserialize_with = "length")]
+    #[serde(default = "unknown_length")]
     pub(super) duration_seconds: i64,
-    #[serde(default = "this_vm", deserialize_with = "resources")]
+    #[serde(default = "this_vm")]
     pub(super) resources: Vec<ResourceSpec>,
     /// From the announcement to `NotBefore`; `None` if the event is already Started in the first document.
     #[serde(default, deserialize_with = "duration")]
@@ -94,18 +93,6 @@ fn this_vm() -> Vec<ResourceSpec> {
 
 fn unstretched() -> f64 {
     1.0
-}
-
-fn source<'de, D: Deserializer<'de>>(value: D) -> Result<Box<str>, D::Error> {
-    Ok(Option::deserialize(value)?.unwrap_or_else(platform))
-}
-
-fn length<'de, D: Deserializer<'de>>(value: D) -> Result<i64, D::Error> {
-    Ok(Option::deserialize(value)?.unwrap_or_else(unknown_length))
-}
-
-fn resources<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<ResourceSpec>, D::Error> {
-    Ok(Option::deserialize(value)?.unwrap_or_else(this_vm))
 }
 
 /// Such as `"15m"`, at most [`MAX_DURATION`].

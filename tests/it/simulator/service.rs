@@ -48,29 +48,16 @@ fn unchanged_document_is_304() {
     let first = server.get(EVENTS);
     let tag = first.header("etag").unwrap().to_owned();
     let again = |tag: &str| {
-        server
-            .send(
-                "GET",
-                EVENTS,
-                &[("Metadata", "true"), ("If-None-Match", tag)],
-                "",
-            )
-            .unwrap()
+        let headers = [("Metadata", "true"), ("If-None-Match", tag)];
+        server.send("GET", EVENTS, &headers, "").unwrap()
     };
     let unchanged = again(&tag);
     assert_eq!((unchanged.status, unchanged.body.len()), (304, 0));
     assert_eq!(unchanged.header("etag"), Some(&*tag));
     assert_eq!(again("\"other\"").status, 200);
     let id = first.json()["Events"][0]["EventId"].clone();
-    assert_eq!(
-        server
-            .post(
-                EVENTS,
-                &format!("{{\"StartRequests\":[{{\"EventId\":{id}}}]}}")
-            )
-            .status,
-        200
-    );
+    let body = format!("{{\"StartRequests\":[{{\"EventId\":{id}}}]}}");
+    assert_eq!(server.post(EVENTS, &body).status, 200);
     assert_eq!(again(&tag).status, 200);
 }
 
@@ -79,13 +66,8 @@ fn approval_starts_the_event() {
     let server = TestServer::start(&["user-reboot"], 1.0);
     let before = server.get(EVENTS).json();
     let id = before["Events"][0]["EventId"].as_str().unwrap();
-    let approved = server.post(
-        EVENTS,
-        &format!(
-            "{{\"StartRequests\":[{{\"EventId\":\"{}\"}}]}}",
-            id.to_ascii_lowercase()
-        ),
-    );
+    let body = |id: &str| format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}}]}}");
+    let approved = server.post(EVENTS, &body(&id.to_ascii_lowercase()));
     assert_eq!(approved.status, 200);
     let after = server.get(EVENTS).json();
     assert_eq!(after["Events"][0]["EventStatus"], "Started");
@@ -95,10 +77,7 @@ fn approval_starts_the_event() {
         after["DocumentIncarnation"],
         before["DocumentIncarnation"].as_u64().unwrap() + 1
     );
-    let again = server.post(
-        EVENTS,
-        &format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}}]}}"),
-    );
+    let again = server.post(EVENTS, &body(id));
     assert_eq!(again.status, 200, "a second approval succeeds");
     assert_eq!(server.get(EVENTS).json(), after);
 }
