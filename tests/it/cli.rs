@@ -37,100 +37,43 @@ fn assert_refusal(arguments: &[&str], ended: &Ended, code: i32, words: &[&str]) 
     }
 }
 
-/// The errors of the parser itself are rows of a unit test of `cli`.
+/// Arguments => words of the error. Those of the parser itself are rows of a unit test of `cli`.
+const REFUSED: &str = r#"
+    -version => '-version' | '--version'
+    --imds.url=ftp://x => --imds.url | ftp://x | http
+    --imds.url=nowhere => --imds.url | nowhere
+    --imds.poll-interval=100ms => --imds.poll-interval | 100ms | 200ms
+    --imds.poll-interval=1.5s => --imds.poll-interval | "1.5s" | 1500ms
+    --imds.poll-interval=2h => --imds.poll-interval: 2h is out of range | 200ms to 1h
+    --imds.timeout=0 => --imds.timeout | use a duration
+    --imds.api-version=2021-02-29 => --imds.api-version | "2021-02-29" | such as 2020-07-01
+    --imds.api-version=latest => "latest" | YYYY-MM-DD
+    --imds.api-version= => --imds.api-version | YYYY-MM-DD
+    --vm.name= => --vm.name | is empty
+    --web.telemetry-path=/ => --web.telemetry-path | "/" | is reserved | /metrics
+    --web.telemetry-path=/-/ready => --web.telemetry-path | /-/ready | is reserved
+    --web.telemetry-path=metrics => --web.telemetry-path | "metrics" | start with /
+    --web.listen-address=localhost => --web.listen-address | localhost | HOST:PORT
+    --web.allowed-hosts=a.example,http://b.example => --web.allowed-hosts | http://b.example | *.example.com
+    --serving.lead-time=8d => --serving.lead-time: 8d is out of range | from 0s to 7d
+    --alertmanager.ca-file=x.pem => --alertmanager.ca-file: has no effect | --alertmanager.url
+    --state.directory= => --state.directory: is empty | $STATE_DIRECTORY
+    simulate --scenario=no-such-file.json => --scenario | no-such-file.json
+    simulate --vm.name= => --vm.name | is empty
+    simulate --vm.os-type=bsd => --vm.os-type | bsd | linux, windows
+    simulate --scenario=no-such-scenario => --scenario | no-such-scenario
+    simulate --speed=0 => --speed | 0.01 to 100000
+    demo --web.listen-address=0.0.0.0:0 => --web.listen-address | 0.0.0.0:0 | loopback
+    demo --web.listen-address=:0 => --web.listen-address | ":0" | 127.0.0.1
+"#;
+
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one table")]
 async fn error_for_an_invalid_flag_is_one_line_with_flag_value_and_alternative() {
-    let rows: [(&[&str], &[&str]); 26] = [
-        (&["-version"], &["'-version'", "'--version'"]),
-        (&["--imds.url=ftp://x"], &["--imds.url", "ftp://x", "http"]),
-        (&["--imds.url=nowhere"], &["--imds.url", "nowhere"]),
-        (
-            &["--imds.poll-interval=100ms"],
-            &["--imds.poll-interval", "100ms", "200ms"],
-        ),
-        (
-            &["--imds.poll-interval=1.5s"],
-            &["--imds.poll-interval", "\"1.5s\"", "1500ms"],
-        ),
-        (
-            &["--imds.poll-interval=2h"],
-            &["--imds.poll-interval: 2h is out of range", "200ms to 1h"],
-        ),
-        (&["--imds.timeout=0"], &["--imds.timeout", "use a duration"]),
-        (
-            &["--imds.api-version=2021-02-29"],
-            &["--imds.api-version", "\"2021-02-29\"", "such as 2020-07-01"],
-        ),
-        (
-            &["--imds.api-version=latest"],
-            &["\"latest\"", "YYYY-MM-DD"],
-        ),
-        (
-            &["--imds.api-version="],
-            &["--imds.api-version", "YYYY-MM-DD"],
-        ),
-        (&["--vm.name="], &["--vm.name", "is empty"]),
-        (
-            &["--web.telemetry-path=/"],
-            &["--web.telemetry-path", "\"/\"", "is reserved", "/metrics"],
-        ),
-        (
-            &["--web.telemetry-path=/-/ready"],
-            &["--web.telemetry-path", "/-/ready", "is reserved"],
-        ),
-        (
-            &["--web.telemetry-path=metrics"],
-            &["--web.telemetry-path", "\"metrics\"", "start with /"],
-        ),
-        (
-            &["--web.listen-address=localhost"],
-            &["--web.listen-address", "localhost", "HOST:PORT"],
-        ),
-        (
-            &["--web.allowed-hosts=a.example,http://b.example"],
-            &["--web.allowed-hosts", "http://b.example", "*.example.com"],
-        ),
-        (
-            &["--serving.lead-time=8d"],
-            &["--serving.lead-time: 8d is out of range", "from 0s to 7d"],
-        ),
-        (
-            &["--alertmanager.ca-file=x.pem"],
-            &[
-                "--alertmanager.ca-file: has no effect",
-                "--alertmanager.url",
-            ],
-        ),
-        (
-            &["--state.directory="],
-            &["--state.directory: is empty", "$STATE_DIRECTORY"],
-        ),
-        (
-            &["simulate", "--scenario=no-such-file.json"],
-            &["--scenario", "no-such-file.json"],
-        ),
-        (&["simulate", "--vm.name= "], &["--vm.name", "is empty"]),
-        (
-            &["simulate", "--vm.os-type=bsd"],
-            &["--vm.os-type", "bsd", "linux, windows"],
-        ),
-        (
-            &["simulate", "--scenario=no-such-scenario"],
-            &["--scenario", "no-such-scenario"],
-        ),
-        (&["simulate", "--speed=0"], &["--speed", "0.01 to 100000"]),
-        (
-            &["demo", "--web.listen-address=0.0.0.0:0"],
-            &["--web.listen-address", "0.0.0.0:0", "loopback"],
-        ),
-        (
-            &["demo", "--web.listen-address=:0"],
-            &["--web.listen-address", "\":0\"", "127.0.0.1"],
-        ),
-    ];
-    for (arguments, words) in rows {
-        assert_refused(arguments, 64, words).await;
+    for row in REFUSED.lines().filter(|row| !row.is_empty()) {
+        let (arguments, words) = row.split_once(" => ").unwrap();
+        let arguments: Vec<_> = arguments.split_whitespace().collect();
+        let words: Vec<_> = words.split(" | ").collect();
+        assert_refused(&arguments, 64, &words).await;
     }
 }
 

@@ -205,47 +205,34 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// Arguments => words of the error.
+    const REFUSED: &str = r#"
+        --imds.poll-interval=5 => '5' for '--imds.poll-interval <DURATION>': "5" is not a duration
+        --log.level=loud => 'loud' for '--log.level <LEVEL>'; [possible values: error, warn, info
+        --imds.pol-interval=5s => a similar argument exists: '--imds.poll-interval'
+        simulat => a similar subcommand exists: 'simulate'
+        --web.listen-address => --web.listen-address
+        approve => were not provided: <EVENT_ID>
+        list --output=xml => 'xml' for '--output <OUTPUT>'
+        -web.listen-address=:1 => two dashes, use '--web.listen-address'
+        -web.listen-address :1 => two dashes, use '--web.listen-address'
+        -imds.pol-interval=5s => two dashes, use '--imds.pol-interval'
+        -version => two dashes, use '--version'
+        demo -speed=9 => two dashes, use '--speed'
+        list -output=json => two dashes, use '--output'
+        list -output json => two dashes, use '--output'
+        -x => unexpected argument '-x' found
+    "#;
+
     #[test]
     fn error_for_an_invalid_flag_is_one_line_with_flag_value_and_alternative() {
-        for (arguments, expected) in [
-            (
-                &["--imds.poll-interval=5"][..],
-                "'5' for '--imds.poll-interval <DURATION>': \"5\" is not a duration",
-            ),
-            (
-                &["--log.level=loud"],
-                "'loud' for '--log.level <LEVEL>'; [possible values: error, warn, info",
-            ),
-            (
-                &["--imds.pol-interval=5s"],
-                "a similar argument exists: '--imds.poll-interval'",
-            ),
-            (&["simulat"], "a similar subcommand exists: 'simulate'"),
-            (&["--web.listen-address"], "--web.listen-address"),
-            (&["approve"], "were not provided: <EVENT_ID>"),
-            (&["list", "--output=xml"], "'xml' for '--output <OUTPUT>'"),
-            (
-                &["-web.listen-address=:1"],
-                "two dashes, use '--web.listen-address'",
-            ),
-            (
-                &["-web.listen-address", ":1"],
-                "two dashes, use '--web.listen-address'",
-            ),
-            (
-                &["-imds.pol-interval=5s"],
-                "two dashes, use '--imds.pol-interval'",
-            ),
-            (&["-version"], "two dashes, use '--version'"),
-            (&["demo", "-speed=9"], "two dashes, use '--speed'"),
-            (&["list", "-output=json"], "two dashes, use '--output'"),
-            (&["list", "-output", "json"], "two dashes, use '--output'"),
-            (&["-x"], "unexpected argument '-x' found"),
-        ] {
-            let error = parsed(arguments).unwrap_err();
+        for row in REFUSED.lines().filter(|row| !row.trim().is_empty()) {
+            let (arguments, words) = row.split_once(" => ").unwrap();
+            let arguments: Vec<_> = arguments.split_whitespace().collect();
+            let error = parsed(&arguments).unwrap_err();
             assert!(
-                error.contains(expected) && !error.contains('\n'),
-                "{arguments:?}: {error}"
+                error.contains(words) && !error.contains('\n'),
+                "{row}: {error}"
             );
         }
     }

@@ -91,24 +91,6 @@ fn a_sparse_file_of_two_gibibytes_is_not_read() {
 }
 
 #[tokio::test]
-async fn a_fifo_in_place_of_the_state_file_does_not_block_the_start() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("state.json");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&path)
-            .status()
-            .unwrap()
-            .success()
-    );
-    let imds = FakeImds::standing(freeze("Scheduled")).await;
-    let mut exporter = Running::start(&imds, folder.path()).await;
-    exporter.process.says("not a regular file").await;
-    exporter.until("it polls", Metrics::is_up).await;
-    wait_for(folder.path(), "state.json.unread-").await;
-}
-
-#[tokio::test]
 async fn files_are_for_the_exporter_alone_and_no_symbolic_link_is_followed() {
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("other");

@@ -12,19 +12,6 @@ use crate::support::{
 const FAILURES: &str = "azure_scheduled_events_state_write_failures_total";
 
 #[tokio::test]
-async fn a_removed_directory_is_created_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let directory = folder.path().join("state");
-    let imds = FakeImds::standing(freeze("Scheduled")).await;
-    let exporter = Running::start(&imds, &directory).await;
-    let first_seen = exporter.first_seen().await;
-    wait_for(&directory, "state.json").await;
-    fs::remove_dir_all(&directory).unwrap();
-    wait_for(&directory, "state.json").await;
-    assert!((exporter.first_seen().await - first_seen).abs() < 1e-6);
-}
-
-#[tokio::test]
 async fn a_file_in_place_of_the_directory_is_a_write_failure_until_it_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("state");

@@ -104,38 +104,6 @@ fn a_file_that_lacks_a_counter_a_flag_or_a_list_is_read() {
     }
 }
 
-#[test]
-fn a_file_with_any_byte_changed_causes_no_panic() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut directory = Directory::open(folder.path()).unwrap();
-    directory.write(&saved("a-vm")).unwrap();
-    let whole = fs::read(folder.path().join("state.json")).unwrap();
-    for index in 0..whole.len() {
-        let mut text = whole.clone();
-        text[index] ^= 0x15;
-        put(folder.path(), &text);
-        let found = directory.read(at());
-        assert!(
-            matches!(found, Found::State(_) | Found::Unreadable { .. }),
-            "{found:?}"
-        );
-    }
-}
-
-#[test]
-fn a_failed_write_keeps_the_old_file() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut directory = Directory::open(folder.path()).unwrap();
-    directory.write(&saved("first")).unwrap();
-    // A directory in place of the draft.
-    fs::create_dir(folder.path().join("state.json.new")).unwrap();
-    assert!(directory.write(&saved("second")).is_err());
-    let Found::State(read) = directory.read(at()) else {
-        panic!("no state")
-    };
-    assert_eq!(read.vm_id.as_deref(), Some("first"));
-}
-
 /// A directory in place of the file makes reading fail for any user, root included.
 #[test]
 fn an_io_error_leaves_the_file_in_place_until_the_first_write() {
@@ -200,14 +168,4 @@ fn a_recreated_directory_is_locked_again() {
     drop(second);
     first.write(&saved("first")).unwrap();
     Directory::open(&path).unwrap_err();
-}
-
-#[test]
-fn a_directory_is_used_by_one_exporter() {
-    let folder = tempfile::tempdir().unwrap();
-    let first = Directory::open(folder.path()).unwrap();
-    let error = Directory::open(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("in use by another exporter"), "{error}");
-    drop(first);
-    Directory::open(folder.path()).unwrap();
 }

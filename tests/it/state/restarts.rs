@@ -10,7 +10,7 @@ use azure_scheduled_events_exporter::{
     time::{Moment, Timestamp},
 };
 
-use super::{FIRST_SEEN, Running, at, freeze, member, put, saved, wait_for};
+use super::{FIRST_SEEN, Running, at, freeze, member, saved, wait_for};
 use crate::support::{
     DEADLINE, FakeImds, Reply,
     collector::{FakeCollector, Received, uid},
@@ -186,22 +186,6 @@ async fn the_state_of_another_vm_is_set_aside_and_its_events_are_not_shown() {
     );
     let aside = wait_for(folder.path(), "state.json.foreign-").await;
     assert!(fs::read_to_string(aside).unwrap().contains("another-vm"));
-}
-
-#[tokio::test]
-async fn a_truncated_state_file_does_not_prevent_the_start() {
-    let folder = tempfile::tempdir().unwrap();
-    put(folder.path(), b"{\"version\":1,\"ev");
-    let imds = FakeImds::standing(freeze("Scheduled")).await;
-    let mut exporter = Running::start(&imds, folder.path()).await;
-    exporter
-        .process
-        .says("state file unreadable: starting without it")
-        .await;
-    exporter.first_seen().await;
-    let aside = wait_for(folder.path(), "state.json.unreadable-").await;
-    assert_eq!(fs::read(aside).unwrap(), b"{\"version\":1,\"ev");
-    wait_for(folder.path(), "state.json").await;
 }
 
 #[tokio::test]
