@@ -3,6 +3,7 @@
 //! Only numbers are asserted; `benches/paging.py` measures delays.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
@@ -10,6 +11,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::otlp::{HTTPS, certificates};
 use crate::support::alerting::{Alertmanager, NOTIFICATION_DEADLINE, Prometheus};
 use crate::support::exporter::Exporter;
 use crate::support::webhook::{AUTOMATION, Notification};
@@ -143,6 +145,48 @@ async fn preempt_by_push_alone_notifies_once_and_is_resolved_when_it_ends() {
     vm.until_resolved(1).await;
     alertmanager.until_flushed().await;
     assert_notified_once(&alertmanager, "AzureScheduledEventPreempt");
+}
+
+/// Alertmanager's own TLS server asks for the certificate.
+#[tokio::test]
+async fn alertmanager_that_asks_for_a_certificate_gets_the_alert_of_the_exporter_that_has_one() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    certificates(folder);
+    let web = "tls_server_config: {cert_file: server.pem, key_file: server-key.pem, \
+               client_auth_type: RequireAndVerifyClientCert, client_ca_file: ca.pem}";
+    let alertmanager =
+        Alertmanager::start_with_web_config(&new_alertmanager(), folder, HTTPS, web).await;
+    let azure = azure(folder).await;
+    let url = format!("https://{}", alertmanager.address);
+    let file = |flag: &str, name: &str| {
+        format!("--alertmanager.{flag}-file={}", folder.join(name).display())
+    };
+    let start = async |vm: &str, files: Vec<String>| {
+        let mut flags = vec![
+            format!("--imds.url={}", azure.url("")),
+            format!("--vm.name={vm}"),
+            format!("--alertmanager.url={url}"),
+            file("ca", "ca.pem"),
+        ];
+        flags.extend(files);
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let home = folder.join(vm);
+        fs::create_dir(&home).unwrap();
+        Exporter::run((Ipv4Addr::LOCALHOST, 0).into(), &flags, &home).await
+    };
+    let up = |value| format!("azure_scheduled_events_receiver_up{{receiver=\"{url}\"}} {value}");
+    let anonymous = start("web_1", Vec::new()).await;
+    anonymous.until(&up(0)).await;
+    assert!(anonymous.log().contains("fatal alert: CertificateRequired"));
+    let files = vec![file("cert", "client.pem"), file("key", "client-key.pem")];
+    let vm = start("web_0", files).await;
+    vm.until(&up(1)).await;
+    azure.play(event("Preempt", "30s", "5s")).await;
+    alertmanager.until_notified("firing", 1).await;
+    let fired = alertmanager.webhook.of_events("firing");
+    assert_eq!(names(&fired), ["AzureScheduledEventPreempt"]);
+    anonymous.until(&up(0)).await;
 }
 
 /// Each of them pushes the end.

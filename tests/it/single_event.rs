@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::approval::ApprovalPolicy;
+use azure_scheduled_events_exporter::{approval::ApprovalPolicy, engine::LogEntry};
 use serde_json::{Value, json};
 
 use crate::support::simulated_vm::{SimulatedVm, at, refusal, restart, started, timeout};
@@ -206,4 +206,53 @@ fn event_of_another_vm_ends_with_its_outcome() {
     vm.poll(&[]);
     let json = vm.json();
     assert_eq!(json["summary"], "Reboot of web_7 cancelled");
+}
+
+#[test]
+fn heartbeat_is_written_each_second_only_within_five_minutes_of_an_event_of_this_vm() {
+    let scheduled = |seconds| json!({"NotBefore": at(seconds).rfc1123()});
+    let of_other = json!({"Resources": ["web_7"], "EventStatus": "Started", "NotBefore": ""});
+    for (members, writes_in_ten_minutes) in [
+        (scheduled(7 * 24 * 60 * MINUTE), 20),
+        // At 30, 60 and 90 s, then each second.
+        (scheduled(390), 513),
+        (json!({"EventStatus": "Started", "NotBefore": ""}), 600),
+        (of_other, 1),
+    ] {
+        let mut vm = vm();
+        vm.poll(&[platform(&members)]);
+        let mut writes = 0;
+        for second in 1..=600 {
+            let before = vm.saved_state().heartbeat_at;
+            vm.wait_until(second);
+            vm.poll_unchanged();
+            writes += u32::from(vm.saved_state().heartbeat_at != before);
+        }
+        assert_eq!(writes, writes_in_ten_minutes, "{members}");
+    }
+}
+
+/// The log shortens the lines of an event that has changed or ended 30 times.
+#[test]
+fn each_kind_of_flapping_is_counted() {
+    let event = |members| vec![platform(&members)];
+    for other in [
+        Vec::new(),
+        event(json!({"NotBefore": at(1_800).rfc1123()})),
+        event(json!({"Resources": ["web_0"]})),
+        event(json!({"DurationInSeconds": 9})),
+        vec![started()],
+    ] {
+        let mut vm = vm();
+        for second in 0..62 {
+            vm.wait_until(second);
+            let first = event(json!({}));
+            vm.poll(if second % 2 == 0 { &first } else { &other });
+        }
+        let changes = vm.log.iter().rev().find_map(|entry| match entry {
+            LogEntry::Transition(it) => Some(it.tracked.times_changed + it.tracked.times_ended),
+            _ => None,
+        });
+        assert!(changes >= Some(30), "{changes:?}: {other:?}");
+    }
 }

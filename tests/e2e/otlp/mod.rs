@@ -42,7 +42,7 @@ use crate::support::{DEADLINE, Daemon, Tool, cached, client, wait_until};
 const EVENT_ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
 /// The Collector's addresses: each listener gets its port from the kernel and is found by its address.
 const HTTP: Ipv4Addr = Ipv4Addr::LOCALHOST;
-const HTTPS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+pub(crate) const HTTPS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const GRPC: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
 const GRPC_TLS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 5);
 /// Where it serves the metrics that it has received.
@@ -50,7 +50,7 @@ const PROMETHEUS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 const TRACE_ID: &str = "602d9444d2cd49c786248643e7171297";
 
 /// Writes the certificates of an authority, of the Collector and of its clients.
-fn certificates(folder: &Path) {
+pub(crate) fn certificates(folder: &Path) {
     let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
@@ -102,7 +102,7 @@ service:
   pipelines:
     traces: {{receivers: [otlp, otlp/tls], exporters: [debug]}}
     logs: {{receivers: [otlp, otlp/tls], exporters: [debug]}}
-    metrics: {{receivers: [otlp], exporters: [debug, prometheus]}}
+    metrics: {{receivers: [otlp, otlp/tls], exporters: [debug, prometheus]}}
 "
         );
         fs::write(folder.join("otelcol.yaml"), config).unwrap();

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, ffi::OsStr, path::Path, time::Duration};
 
 use tempfile::TempDir;
 
-use super::{Collector, assert_one_trace, field};
+use super::{Collector, assert_one_trace, certificates, field};
 use crate::support::{
     DEADLINE, Daemon, client,
     exporter::{Exporter, PROGRAM},
@@ -190,6 +190,69 @@ async fn a_spot_vm_that_dies_two_seconds_after_the_announcement_has_exported_it(
         "{status}"
     );
     assert_eq!(field(status, "Value"), "1", "{status}");
+}
+
+/// The Collector is down from before the announcement until after the end, and the exporter is killed twice.
+#[tokio::test]
+async fn collector_gets_over_grpc_what_waited_in_the_spool_of_a_killed_exporter_once() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    certificates(folder);
+    let azure = Exporter::simulator(folder, &[]).await;
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (ca, certificate, key) = (path("ca.pem"), path("client.pem"), path("client-key.pem"));
+    let start = async |endpoint: &str| {
+        let variables = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_CERTIFICATE", &ca),
+            ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &certificate),
+            ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key),
+            ("OTEL_METRICS_EXPORTER", "otlp"),
+            ("OTEL_METRIC_EXPORT_INTERVAL", "1000"),
+        ];
+        let mut vm = Vm::start("web_0", &azure, folder, &variables).await;
+        vm.until("azure_scheduled_events_up", 1).await;
+        vm
+    };
+    let spooled = "azure_scheduled_events_spans_spooled";
+    let mut vm = start("https://127.0.0.1:9").await;
+    play(&azure, SCENARIO).await;
+    vm.until(spooled, 1).await;
+    drop(vm);
+    let mut vm = start("https://127.0.0.1:9").await;
+    vm.until(spooled, 4).await;
+    drop(vm);
+    let collector = Collector::start(folder).await;
+    let mut vm = start(&format!("https://{}", collector.grpc_tls)).await;
+    vm.until(spooled, 0).await;
+    let transitions = wait_until("the end is logged", async || {
+        let records = collector.log_records().into_iter();
+        let names: Vec<_> = records.map(|[_, name, ..]| name).collect();
+        names
+            .iter()
+            .any(|name| name.ends_with("ended"))
+            .then_some(names)
+    })
+    .await;
+    let expected = ["announced", "started", "ended"];
+    assert_eq!(
+        transitions,
+        expected.map(|name| format!("azure.scheduled_event.{name}"))
+    );
+    let mut spans: Vec<_> = collector
+        .spans()
+        .into_iter()
+        .map(|[.., name]| name)
+        .collect();
+    spans.sort_unstable();
+    let expected = ["Freeze", "announced", "impact", "notice"];
+    assert_eq!(
+        spans,
+        expected.map(|name| format!("scheduled_event {name}"))
+    );
+    let up = "azure_scheduled_events_up";
+    wait_until("metrics", async || collector.metrics(up).pop()).await;
 }
 
 #[tokio::test]

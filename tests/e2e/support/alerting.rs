@@ -30,7 +30,7 @@ pub(crate) struct Alertmanager {
     pub(crate) webhook: Webhook,
     pub(crate) address: String,
     http: reqwest::Client,
-    _daemon: Daemon,
+    daemon: Daemon,
 }
 
 impl Alertmanager {
@@ -45,28 +45,53 @@ impl Alertmanager {
     }
 
     async fn start_with(waits: &[(&str, &str)], program: &Path, folder: &Path) -> Self {
+        let mut alertmanager = Self::launch(waits, program, folder, Ipv4Addr::LOCALHOST, &[]).await;
+        let ready = format!("{}/-/ready", alertmanager.url());
+        wait_until("Alertmanager is ready", async || {
+            alertmanager.daemon.assert_running();
+            get(&alertmanager.http, &ready).await
+        })
+        .await;
+        alertmanager
+    }
+
+    /// [`Self::start`], over TLS on this address and with the settings of a `--web.config.file`.
+    pub(crate) async fn start_with_web_config(
+        program: &Path,
+        folder: &Path,
+        ip: Ipv4Addr,
+        web: &str,
+    ) -> Self {
+        fs::write(folder.join("web.yml"), web).unwrap();
+        let flag = format!("--web.config.file={}", folder.join("web.yml").display());
+        Self::launch(&WAITS, program, folder, ip, &[flag]).await
+    }
+
+    /// Returns once it listens.
+    async fn launch(
+        waits: &[(&str, &str)],
+        program: &Path,
+        folder: &Path,
+        ip: Ipv4Addr,
+        flags: &[String],
+    ) -> Self {
         let webhook = Webhook::start().await;
         let path = folder.join("alertmanager.yml");
         fs::write(&path, config(&webhook.address, waits)).unwrap();
-        let args = [
+        let mut args = vec![
             format!("--config.file={}", path.display()),
             format!("--storage.path={}", folder.join("alertmanager").display()),
-            "--web.listen-address=127.0.0.1:0".to_owned(),
+            format!("--web.listen-address={ip}:0"),
             "--cluster.listen-address=".to_owned(),
         ];
+        args.extend_from_slice(flags);
         let mut daemon = Daemon::start("alertmanager", program, args, folder);
-        let address = daemon.listening_on(Ipv4Addr::LOCALHOST).await.to_string();
-        let http = client();
-        wait_until("Alertmanager is ready", async || {
-            daemon.assert_running();
-            get(&http, &format!("http://{address}/-/ready")).await
-        })
-        .await;
+        let address = daemon.listening_on(ip).await.to_string();
         Self {
             webhook,
             address,
-            http,
-            _daemon: daemon,
+            http: client(),
+            daemon,
         }
     }
 
