@@ -3,7 +3,6 @@
 pub mod alertmanager;
 pub mod metrics;
 pub mod otlp;
-mod receiver;
 mod schedule;
 pub mod state;
 pub(crate) mod textfile;

@@ -1,8 +1,10 @@
 //! HTTP clients with their certificates and proxies, and what their responses are.
 
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use reqwest::{
-    Client, ClientBuilder, Proxy, Response, StatusCode, Url,
+    Client, Proxy, Response, StatusCode, Url,
     header::{CONTENT_TYPE, HeaderMap, LOCATION},
     redirect::Policy,
 };
@@ -11,58 +13,71 @@ use super::{
     error::root_cause,
     proxy,
     resolver::Resolver,
-    tls::{TlsError, TlsFiles},
+    tls::TlsFiles,
     url::{Secrets, redacted},
 };
 use crate::base::text;
 
 pub(crate) const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
-/// A client for a URL that does not follow redirects and speaks HTTP/1.1 or HTTP/2 alone, with the proxy for the URL that [`proxy::of`] returned.
+/// What a client connects to, and how.
+pub(crate) struct ClientOptions<'a> {
+    pub(crate) url: &'a Url,
+    pub(crate) files: &'a TlsFiles,
+    /// What names the files of the authorities, the certificate and its key, such as `--ca-file`.
+    pub(crate) file_settings: [&'static str; 3],
+    /// As [`proxy::of`] returned it.
+    pub(crate) proxy: Option<&'a Url>,
+    pub(crate) resolver: Resolver,
+    /// Else HTTP/1.1 alone.
+    pub(crate) is_http2: bool,
+    pub(crate) connect_timeout: Duration,
+}
+
+/// A client that follows no redirect.
 ///
 /// # Errors
-/// When a file cannot be used, or the system has no certificate authorities.
-pub(crate) fn client(
-    url: &Url,
-    files: &TlsFiles,
-    proxy: Option<&Url>,
-    resolver: Resolver,
-    with_http2: bool,
-) -> Result<ClientBuilder, TlsError> {
-    let builder = Client::builder()
+/// When a file cannot be used, or the system has no certificate authorities: one line that names the setting.
+pub(crate) fn client(options: ClientOptions<'_>) -> Result<Client, String> {
+    let ClientOptions { url, proxy, .. } = options;
+    let mut builder = Client::builder()
         .user_agent(USER_AGENT)
-        .dns_resolver(resolver)
+        .dns_resolver(options.resolver)
         .redirect(Policy::none())
         .referer(false)
         .pool_max_idle_per_host(1)
+        .connect_timeout(options.connect_timeout)
         .no_proxy();
     let is_https = |url: &Url| url.scheme() == "https";
+    let has_files = *options.files != TlsFiles::default();
     // Without TLS no authorities are needed, and a container may have none.
-    let has_tls = is_https(url) || proxy.is_some_and(is_https) || *files != TlsFiles::default();
-    let builder = if has_tls {
-        let mut config = files.config()?;
-        if with_http2 {
-            config.alpn_protocols = vec![b"h2".to_vec()];
-        }
+    builder = if is_https(url) || proxy.is_some_and(is_https) || has_files {
+        let protocol: &[u8] = if options.is_http2 { b"h2" } else { b"http/1.1" };
+        let mut config = options.files.config(options.file_settings)?;
+        config.alpn_protocols = vec![protocol.to_vec()];
         builder.tls_backend_preconfigured(config)
     } else {
         builder.tls_certs_only([])
     };
-    let builder = if with_http2 {
+    builder = if options.is_http2 {
         builder.http2_prior_knowledge()
     } else {
         builder.http1_only()
     };
-    Ok(match proxy.cloned().map(Proxy::all) {
-        Some(Ok(proxy)) => builder.proxy(proxy),
-        Some(Err(error)) => return Err(TlsError::System(root_cause(&error))),
-        None => builder,
-    })
+    if let Some(proxy) = proxy.cloned() {
+        builder = builder.proxy(Proxy::all(proxy).map_err(|error| root_cause(&error))?);
+    }
+    builder.build().map_err(|error| root_cause(&error))
 }
 
-/// A proxy may repeat its credentials in a response.
-pub(crate) fn add_proxy_secrets(secrets: &mut Secrets) {
-    proxy::values().for_each(|proxy| secrets.add_proxy(&proxy));
+/// The secrets of a request, which a server may repeat in its response, and those of proxies.
+pub(crate) fn secrets(url: &Url, headers: &HeaderMap) -> Secrets {
+    let mut secrets = Secrets::of(url);
+    for value in headers.values() {
+        secrets.add_header(&String::from_utf8_lossy(value.as_bytes()));
+    }
+    proxy::all().for_each(|proxy| secrets.add_all(&Secrets::of(&proxy)));
+    secrets
 }
 
 /// Where a response redirects a request to, without secrets.

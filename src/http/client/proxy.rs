@@ -1,10 +1,8 @@
 //! The proxy of a URL, as curl takes it from the environment.
 
-use std::{
-    env,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-};
+use std::{env, net::IpAddr};
 
+use ipnet::IpNet;
 use reqwest::Url;
 
 use super::url::{self, UrlError};
@@ -29,11 +27,11 @@ pub(crate) fn of(url: &Url) -> Result<Option<Url>, String> {
     })
 }
 
-/// The values of all variables that name a proxy.
+/// The proxies that variables name.
 #[expect(clippy::disallowed_methods, reason = "the environment is the setting")]
-pub(crate) fn values() -> impl Iterator<Item = String> {
+pub(super) fn all() -> impl Iterator<Item = Url> {
     let names = PROXY_VARIABLES.into_iter().flat_map(|(_, names)| names);
-    names.filter_map(|name| env::var(name).ok())
+    names.filter_map(|name| parse(&env::var(name).ok()?).ok())
 }
 
 fn find(url: &Url, lookup: impl Fn(&str) -> Option<String>) -> Result<Option<Url>, String> {
@@ -53,20 +51,37 @@ fn find(url: &Url, lookup: impl Fn(&str) -> Option<String>) -> Result<Option<Url
     let Some((name, exceptions)) = EXCEPTION_VARIABLES.into_iter().find_map(get) else {
         return Ok(Some(proxy));
     };
-    for entry in exceptions
-        .split([',', ' '])
-        .filter(|entry| !entry.is_empty())
-    {
-        let is_exception = matches(entry, url).ok_or_else(|| {
-            format!(
-                "{name}: {entry:?} is no network: write it as 10.0.0.0/8 or fd00::/8, or omit it"
-            )
-        })?;
-        if is_exception {
-            return Ok(None);
-        }
+    let host = strip_brackets(url.host_str().unwrap_or_default()).trim_end_matches('.');
+    let entries = exceptions.split([',', ' ']).map(strip_brackets);
+    let entries: Vec<_> = entries.filter(|entry| !entry.is_empty()).collect();
+    let is_unreadable = |entry: &&&str| entry.contains('/') && entry.parse::<IpNet>().is_err();
+    if let Some(entry) = entries.iter().find(is_unreadable) {
+        return Err(format!(
+            "{name}: {entry:?} is no network: write it as 10.0.0.0/8 or fd00::/8, or omit it"
+        ));
     }
-    Ok(Some(proxy))
+    let is_excepted = entries.into_iter().any(|entry| matches(entry, host));
+    Ok((!is_excepted).then_some(proxy))
+}
+
+/// Whether an entry of `NO_PROXY` is about a host: `*`, a domain with its subdomains, an address or a network.
+fn matches(entry: &str, host: &str) -> bool {
+    let network = entry
+        .parse()
+        .or_else(|_| entry.parse().map(|address: IpAddr| address.into()));
+    match (host.parse::<IpAddr>(), network) {
+        _ if entry == "*" => true,
+        (Ok(address), Ok(network)) => IpNet::contains(&network, &address),
+        (Err(_), Err(_)) => {
+            let domain = entry
+                .trim_start_matches('*')
+                .trim_matches('.')
+                .to_lowercase();
+            let rest = host.strip_suffix(&*domain).filter(|_| !domain.is_empty());
+            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        }
+        _ => false,
+    }
 }
 
 /// The URL of a proxy, which is http if it has no scheme.
@@ -75,63 +90,6 @@ fn parse(text: &str) -> Result<Url, UrlError> {
         url::http(text)
     } else {
         url::http(&format!("http://{text}"))
-    }
-}
-
-/// Whether an entry of `NO_PROXY` is about a URL: `*`, a host with its subdomains, an address or a network, each of the
-/// first three with or without a port. `None` for a network that cannot be read.
-fn matches(entry: &str, url: &Url) -> Option<bool> {
-    let host = url.host_str().unwrap_or_default();
-    let host = strip_brackets(host).trim_end_matches('.');
-    let address: Option<IpAddr> = host.parse().ok();
-    if let Some((network, bits)) = entry.split_once('/') {
-        let network: IpAddr = strip_brackets(network).parse().ok()?;
-        let bits: u32 = bits.parse().ok()?;
-        let is_valid = bits
-            <= if network.is_ipv4() {
-                Ipv4Addr::BITS
-            } else {
-                Ipv6Addr::BITS
-            };
-        return is_valid.then(|| address.is_some_and(|address| contains(network, bits, address)));
-    }
-    let (name, port) = match entry.rsplit_once(':') {
-        // An IPv6 address without brackets has no port.
-        Some((name, port)) if !name.contains(':') || name.ends_with(']') => (name, Some(port)),
-        _ => (entry, None),
-    };
-    if port.is_some_and(|port| port.parse().ok() != url.port_or_known_default()) {
-        return Some(false);
-    }
-    let name = strip_brackets(name);
-    if name == "*" {
-        return Some(true);
-    }
-    if let Ok(excepted) = name.parse::<IpAddr>() {
-        return Some(address == Some(excepted));
-    }
-    let name = name
-        .trim_start_matches("*.")
-        .trim_matches('.')
-        .to_ascii_lowercase();
-    let is_under = |name: &str| {
-        let rest = host.strip_suffix(name);
-        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    };
-    Some(!name.is_empty() && is_under(&name))
-}
-
-fn contains(network: IpAddr, bits: u32, address: IpAddr) -> bool {
-    match (network, address) {
-        (IpAddr::V4(network), IpAddr::V4(address)) => {
-            let differing = network.to_bits() ^ address.to_bits();
-            differing.leading_zeros() >= bits
-        }
-        (IpAddr::V6(network), IpAddr::V6(address)) => {
-            let differing = network.to_bits() ^ address.to_bits();
-            differing.leading_zeros() >= bits
-        }
-        _ => false,
     }
 }
 
@@ -207,9 +165,9 @@ mod tests {
                 &["http://com"],
             ),
             (
-                "10.0.0.1,::1,[fd00::2]:80",
+                "10.0.0.1,::1,[fd00::2]",
                 &["http://10.0.0.1:1", "http://[::1]", "http://[fd00::2]"],
-                &["http://10.0.0.2", "http://[fd00::2]:81", "http://h"],
+                &["http://10.0.0.2", "http://h"],
             ),
             (
                 "10.0.0.0/8,fd00::/8",
@@ -217,7 +175,6 @@ mod tests {
                 &["http://11.0.0.1", "http://[fe00::1]", "http://h"],
             ),
             ("0.0.0.0/0", &["http://1.2.3.4"], &["http://[::1]"]),
-            ("h:9093", &["http://h:9093"], &["http://h:80", "http://h"]),
             (" , ", &[], &["http://h"]),
         ] {
             let variables = [("ALL_PROXY", "http://p"), ("NO_PROXY", exceptions)];

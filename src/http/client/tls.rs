@@ -7,8 +7,7 @@ use std::{
 
 use hyper_rustls::ConfigBuilderExt as _;
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, RootCertStore,
-    SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, SignatureScheme,
     client::{
         WebPkiServerVerifier,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
@@ -21,7 +20,7 @@ use rustls::{
 
 use crate::{
     base::file::{MAX_CERTIFICATES_BYTES, MAX_SECRET_BYTES, read_given},
-    http::pem,
+    http::pem::{self, PairError},
 };
 
 /// The PEM files of a client.
@@ -38,61 +37,50 @@ pub struct ClientCertificate {
     pub key: PathBuf,
 }
 
-/// Which file of [`TlsFiles`] cannot be used, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum TlsError {
-    Ca(PathBuf, String),
-    Certificate(PathBuf, String),
-    Key(PathBuf, String),
-    /// The system has no certificate authorities.
-    System(String),
-}
-
 impl TlsFiles {
-    /// Reads the files.
-    pub(crate) fn config(&self) -> Result<ClientConfig, TlsError> {
+    /// Reads the files. An error names the setting: of the authorities, the certificate or its key.
+    pub(super) fn config(&self, settings: [&'static str; 3]) -> Result<ClientConfig, String> {
+        let [ca_setting, certificate_setting, key_setting] = settings;
         let provider = Arc::new(ring::default_provider());
-        let system = |error: Error| TlsError::System(error.to_string());
+        let without_authorities = |cause: Error| {
+            format!(
+                "no client can be made: {cause}; https needs the certificate authorities of the system (package \
+                 ca-certificates, or SSL_CERT_FILE) or {ca_setting}"
+            )
+        };
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
-            .map_err(system)?;
+            .map_err(without_authorities)?;
         let builder = match &self.ca {
             Some(path) => {
                 let verifier = PinnedVerifier::read(path, &provider);
-                let verifier = verifier.map_err(|why| TlsError::Ca(path.clone(), why))?;
+                let verifier = verifier.map_err(|why| line(ca_setting, path, &why))?;
                 builder
                     .dangerous()
                     .with_custom_certificate_verifier(Arc::new(verifier))
             }
-            None => builder.try_with_platform_verifier().map_err(system)?,
+            None => builder
+                .try_with_platform_verifier()
+                .map_err(without_authorities)?,
         };
-        let mut config = match &self.client {
-            Some(client) => {
-                let in_certificate =
-                    |why: &str| TlsError::Certificate(client.certificate.clone(), why.to_owned());
-                let in_key = |why: &str| TlsError::Key(client.key.clone(), why.to_owned());
-                let chain = read_given(&client.certificate, MAX_SECRET_BYTES)
-                    .map_err(|why| in_certificate(&why))?;
-                let chain = pem::certificates(&chain).map_err(in_certificate)?;
-                let key = read_given(&client.key, MAX_SECRET_BYTES).map_err(|why| in_key(&why))?;
-                let key = pem::private_key(&key).map_err(in_key)?;
-                if let Some(problem) = pem::wrong_order(&chain, &key, &provider) {
-                    return Err(in_certificate(problem));
-                }
-                let made = builder.with_client_auth_cert(chain, key);
-                made.map_err(|error| match error {
-                    Error::InconsistentKeys(_) => in_key("does not belong to the certificate"),
-                    Error::General(_) => in_key(
-                        "has a private key that is not supported: use RSA, ECDSA with P-256 or P-384, or Ed25519",
-                    ),
-                    error => in_certificate(&format!("cannot be used: {error}")),
-                })?
-            }
-            None => builder.with_no_client_auth(),
+        let Some(ClientCertificate { certificate, key }) = &self.client else {
+            return Ok(builder.with_no_client_auth());
         };
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(config)
+        let in_certificate = |why: String| line(certificate_setting, certificate, &why);
+        let in_key = |why: String| line(key_setting, key, &why);
+        let chain = read_given(certificate, MAX_SECRET_BYTES).map_err(in_certificate)?;
+        let key = read_given(key, MAX_SECRET_BYTES).map_err(in_key)?;
+        let pair = pem::certified_key(&chain, &key, &provider);
+        let pair = pair.map_err(|error| match error {
+            PairError::Certificate(why) => in_certificate(why),
+            PairError::Key(why) => in_key(why.to_owned()),
+        })?;
+        Ok(builder.with_client_cert_resolver(pair))
     }
+}
+
+fn line(setting: &str, path: &Path, why: &str) -> String {
+    format!("{setting}: {} {why}", path.display())
 }
 
 /// Verifies servers by the certificates of a file. A certificate of the file that is itself that of the server is
@@ -106,15 +94,8 @@ struct PinnedVerifier {
 impl PinnedVerifier {
     fn read(path: &Path, provider: &Arc<CryptoProvider>) -> Result<Self, String> {
         let pinned = pem::certificates(&read_given(path, MAX_CERTIFICATES_BYTES)?)?;
-        let mut roots = RootCertStore::empty();
-        for certificate in &pinned {
-            roots
-                .add(certificate.clone())
-                .map_err(|error| format!("cannot be used: {error}"))?;
-        }
-        let chain =
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-        let chain = chain
+        let roots = Arc::new(pem::roots(&pinned)?);
+        let chain = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider))
             .build()
             .map_err(|error| format!("cannot be used: {error}"))?;
         Ok(Self { pinned, chain })

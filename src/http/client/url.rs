@@ -182,18 +182,8 @@ impl Secrets {
         secrets
     }
 
-    /// The credentials of a proxy, whose URL may lack the scheme.
-    pub(crate) fn add_proxy(&mut self, text: &str) {
-        let is_complete = text.contains("://");
-        let url = if is_complete {
-            text.parse()
-        } else {
-            format!("http://{text}").parse()
-        };
-        let secrets = url.map_or_else(|_| Vec::new(), |url| Self::of(&url).0);
-        for secret in &secrets {
-            self.add(secret);
-        }
+    pub(crate) fn add_all(&mut self, others: &Self) {
+        others.0.iter().for_each(|secret| self.add(secret));
     }
 
     /// Credentials of basic authentication, also as the header contains them (RFC 7617).
@@ -369,20 +359,6 @@ mod tests {
                 "{masked}"
             );
         }
-    }
-
-    #[test]
-    fn credentials_of_a_proxy_are_masked_with_and_without_its_scheme() {
-        let encoded = BASE64_STANDARD.encode("me:p@ss");
-        for proxy in ["http://me:p%40ss@proxy:3128", "me:p%40ss@proxy:3128"] {
-            let mut secrets = Secrets::of(&"http://h".parse().unwrap());
-            secrets.add_proxy(proxy);
-            let masked = secrets.mask(&format!("p%40ss, p@ss, Basic {encoded} for proxy:3128"));
-            assert_eq!(masked, "xxxxx, xxxxx, Basic xxxxx for proxy:3128");
-        }
-        let mut secrets = Secrets::of(&"http://h".parse().unwrap());
-        secrets.add_proxy("no proxy");
-        assert_eq!(secrets.mask("no proxy"), "no proxy");
     }
 
     #[test]

@@ -25,18 +25,17 @@ use super::{
 use crate::{
     base::{
         log_id,
+        text::label_value,
         time::{Clock, Moment},
         worker::Worker,
     },
     core::snapshot::{PushCounts, ReceiverStates, Snapshot},
     http::client::{
         error::root_cause,
-        http::{add_proxy_secrets, describe, is_web_page, read_up_to, redirect},
+        http::{self, describe, is_web_page, read_up_to, redirect},
         resolver::Resolver,
         retry::retry_after,
-        url::Secrets,
     },
-    outputs::receiver::Receiver,
 };
 
 /// Bytes that are read of a response that explains an error.
@@ -58,7 +57,8 @@ pub(crate) struct AlertPusher {
     /// Reads credentials and resolves host names.
     worker: Worker,
     counts: watch::Sender<PushCounts>,
-    receiver: Receiver,
+    /// Whether each Alertmanager takes requests, by its URL.
+    receivers: watch::Sender<ReceiverStates>,
     queue: AlertQueue,
     /// It has answered a request.
     is_reached: bool,
@@ -106,7 +106,7 @@ impl AlertPusher {
         Ok(Self {
             queue: AlertQueue::new(target.timing, target.labels.clone()),
             http: target.client(Resolver::new(worker.clone()))?,
-            receiver: Receiver::new(receivers, &target.base),
+            receivers: receivers.clone(),
             target,
             clock,
             worker,
@@ -201,37 +201,40 @@ impl AlertPusher {
             counts.pushes += 1;
             counts.failures += u64::from(pushed.is_err());
         });
-        self.receiver.set(pushed.is_ok());
+        self.show_state(pushed.is_ok());
         let (alertmanager, proxy) = (self.target.base.as_str(), self.target.shown_proxy());
-        match pushed {
-            Ok(()) => {
-                let now = self.clock.now().wall;
-                if self.is_failing || self.queue.has_news(now) {
-                    let ended = alerts.iter().filter(|alert| alert.is_resolved).count();
-                    let firing = alerts.len() - ended;
-                    info!(name: log_id::ALERTS_PUSHED, alertmanager, firing, ended, "alerts pushed");
-                }
-                self.is_reached = true;
-                self.is_failing = false;
+        if let Err(failure) = pushed {
+            let was_failing = std::mem::replace(&mut self.is_failing, true);
+            if !was_failing {
+                // Requests for the status may have failed before.
                 self.failures = 0;
-                self.retry_at = Duration::ZERO;
-                self.queue.accepted(alerts, now);
-                true
+                warn!(
+                    name: log_id::ALERT_PUSH_FAILED, alertmanager, proxy, error = failure.message,
+                    "alert push failed"
+                );
             }
-            Err(failure) => {
-                let was_failing = std::mem::replace(&mut self.is_failing, true);
-                if !was_failing {
-                    // Requests for the status may have failed before.
-                    self.failures = 0;
-                    warn!(
-                        name: log_id::ALERT_PUSH_FAILED, alertmanager, proxy, error = failure.message,
-                        "alert push failed"
-                    );
-                }
-                self.failed(&failure, is_waiting && was_failing);
-                false
-            }
+            self.failed(&failure, is_waiting && was_failing);
+            return false;
         }
+        let now = self.clock.now().wall;
+        if self.is_failing || self.queue.has_news(now) {
+            let ended = alerts.iter().filter(|alert| alert.is_resolved).count();
+            let firing = alerts.len() - ended;
+            info!(name: log_id::ALERTS_PUSHED, alertmanager, firing, ended, "alerts pushed");
+        }
+        self.is_reached = true;
+        self.is_failing = false;
+        self.failures = 0;
+        self.retry_at = Duration::ZERO;
+        self.queue.accepted(alerts, now);
+        true
+    }
+
+    /// In the gauge `azure_scheduled_events_receiver_up`.
+    fn show_state(&self, is_up: bool) {
+        let name = label_value(&self.target.base).into_owned();
+        self.receivers
+            .send_if_modified(|states| states.insert(name, is_up) != Some(is_up));
     }
 
     /// A failure while an earlier one waits for its next attempt does not move that.
@@ -250,35 +253,28 @@ impl AlertPusher {
     /// Asks for the status, so that a wrong setting is known before the first alert.
     async fn ask(&mut self) {
         let request = self.http.get(self.target.status.clone());
-        let answer = self
-            .within_limit(self.send(request))
-            .await
-            .and_then(|body| {
-                if body.trim_ascii_start().starts_with(b"{") {
-                    return Ok(());
-                }
-                let problem =
-                    "the answer is not the status of an Alertmanager: check --alertmanager.url";
-                Err(problem.to_owned().into())
-            });
-        self.receiver.set(answer.is_ok());
+        let answer = match self.within_limit(self.send(request)).await {
+            Ok(body) if !body.trim_ascii_start().starts_with(b"{") => Err(RequestFailure::from(
+                "the answer is not the status of an Alertmanager: check --alertmanager.url"
+                    .to_owned(),
+            )),
+            answer => answer,
+        };
+        self.show_state(answer.is_ok());
         let (alertmanager, proxy) = (self.target.base.as_str(), self.target.shown_proxy());
-        match answer {
-            Ok(()) => {
-                info!(alertmanager, proxy, "alertmanager answers");
-                self.is_reached = true;
-                self.failures = 0;
-            }
-            Err(failure) => {
-                if self.failures == 0 {
-                    warn!(
-                        name: log_id::ALERTMANAGER_NOT_REACHED, alertmanager, proxy,
-                        error = failure.message, "alertmanager does not answer"
-                    );
-                }
-                self.failed(&failure, false);
-            }
+        let Err(failure) = answer else {
+            info!(alertmanager, proxy, "alertmanager answers");
+            self.is_reached = true;
+            self.failures = 0;
+            return;
+        };
+        if self.failures == 0 {
+            warn!(
+                name: log_id::ALERTMANAGER_NOT_REACHED, alertmanager, proxy,
+                error = failure.message, "alertmanager does not answer"
+            );
         }
+        self.failed(&failure, false);
     }
 
     async fn post(&self, alerts: &[Alert]) -> Result<(), RequestFailure> {
@@ -301,11 +297,7 @@ impl AlertPusher {
     /// error, and so is a web page.
     async fn send(&self, request: RequestBuilder) -> Result<Bytes, RequestFailure> {
         let mut request = request.headers(self.target.headers.clone());
-        let mut secrets = Secrets::of(&self.target.alerts);
-        add_proxy_secrets(&mut secrets);
-        for value in self.target.headers.values() {
-            secrets.add_header(&String::from_utf8_lossy(value.as_bytes()));
-        }
+        let mut secrets = http::secrets(&self.target.alerts, &self.target.headers);
         if let Some(credentials) = self.target.credentials.clone() {
             let path = credentials.path().display().to_string();
             let read = self.worker.run_while_awaited(move || credentials.header());

@@ -1,6 +1,6 @@
 //! An Alertmanager: its URL, credentials and certificate authorities.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use reqwest::{Url, header::HeaderMap};
 
@@ -9,10 +9,10 @@ use crate::{
     base::backoff::backoff,
     http::client::{
         credentials::Credentials,
-        error::root_cause,
-        http, proxy,
+        http::{self, ClientOptions},
+        proxy,
         resolver::Resolver,
-        tls::{TlsError, TlsFiles},
+        tls::TlsFiles,
         url::{self, UrlError},
     },
 };
@@ -20,27 +20,16 @@ use crate::{
 /// How long a connection may take: less than the push timeout, so that an unreachable address is reported as such.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Why an Alertmanager can never be reached: one line that names flag, value and remedy.
+const FILE_FLAGS: [&str; 3] = [
+    "--alertmanager.ca-file",
+    "--alertmanager.cert-file",
+    "--alertmanager.key-file",
+];
+
+/// Why an Alertmanager can never be reached: one line that names flag or variable, value and remedy.
 #[derive(Debug, thiserror::Error)]
-pub enum TargetError {
-    #[error("{0}")]
-    Address(String),
-    /// Names the variable.
-    #[error("{0}")]
-    Proxy(String),
-    #[error("--{flag}: {} {why}", path.display())]
-    File {
-        flag: &'static str,
-        path: PathBuf,
-        why: String,
-    },
-    /// An address with `https`, and the system has no certificate authorities.
-    #[error(
-        "--alertmanager.url: no client for {address} could be made: {cause}; an https address needs the system's certificate \
-         authorities (package ca-certificates, or SSL_CERT_FILE) or --alertmanager.ca-file"
-    )]
-    Client { address: String, cause: String },
-}
+#[error("{0}")]
+pub struct TargetError(pub(crate) String);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
@@ -106,22 +95,21 @@ impl PushTiming {
 
 impl Target {
     /// Makes the Alertmanager of a base URL such as `http://alertmanager:9093`, with or without a path before `/api`.
+    ///
+    /// # Errors
+    /// Also when a variable that names a proxy cannot be read.
     pub fn new(base: &str) -> Result<Self, TargetError> {
         let shown = url::redacted(base);
-        let error = |why: String| TargetError::Address(format!("{shown:?} {why}"));
+        let error = |why: &str| TargetError(format!("--alertmanager.url: {shown:?} {why}"));
         let url = url::base(base).map_err(|cause| match cause {
-            UrlError::Credentials => TargetError::Address(format!(
-                "{cause}, which every user of this VM could read: use --alertmanager.basic-auth-file"
+            UrlError::Credentials => TargetError(format!(
+                "--alertmanager.url: {cause}, which every user of this VM could read: use --alertmanager.basic-auth-file"
             )),
-            UrlError::Query => error(format!("{cause}: give the base alone")),
+            UrlError::Query => error(&format!("{cause}: give the base alone")),
             UrlError::Syntax(_) | UrlError::Scheme => {
-                error(format!("{cause}: write it as http://HOST:9093"))
+                error(&format!("{cause}: write it as http://HOST:9093"))
             }
         })?;
-        let (alerts, status) = (
-            url::under(&url, "/api/v2/alerts"),
-            url::under(&url, "/api/v2/status"),
-        );
         let path = url.path().trim_end_matches('/');
         let names = ["/alerts", "/status"].into_iter();
         let api = names.fold(path, |path, name| path.strip_suffix(name).unwrap_or(path));
@@ -129,74 +117,56 @@ impl Target {
             .iter()
             .any(|end| api.ends_with(end))
         {
-            let why =
-                "ends in a path of the API: give what stands before /api, such as http://HOST:9093";
-            return Err(error(why.to_owned()));
+            return Err(error(
+                "ends in a path of the API: give what stands before /api, such as http://HOST:9093",
+            ));
         }
-        let proxy = proxy::of(&alerts).map_err(TargetError::Proxy)?;
         Ok(Self {
-            base: shown,
-            alerts,
-            status,
+            alerts: url::under(&url, "/api/v2/alerts"),
+            status: url::under(&url, "/api/v2/status"),
             credentials: None,
             labels: Labels::new(),
             timing: PushTiming::default(),
             files: TlsFiles::default(),
             headers: HeaderMap::new(),
-            proxy,
+            proxy: proxy::of(&url).map_err(TargetError)?,
+            base: shown,
         })
     }
 
     /// The proxy for messages, without secrets.
     pub(super) fn shown_proxy(&self) -> Option<String> {
-        self.proxy
-            .as_ref()
-            .map(|proxy| url::redacted(proxy.as_str()))
+        let proxy = self.proxy.as_ref();
+        proxy.map(|proxy| url::redacted(proxy.as_str()))
     }
 
     /// Unlike IMDS, an Alertmanager may be behind a proxy: proxies of the environment are used.
     pub(super) fn client(&self, resolver: Resolver) -> Result<reqwest::Client, TargetError> {
         if let Some(credentials) = &self.credentials {
-            credentials.header().map_err(|why| TargetError::File {
-                flag: flag(credentials),
-                path: credentials.path().to_owned(),
-                why,
+            credentials.header().map_err(|why| {
+                let flag = match credentials {
+                    Credentials::Basic(_) => "--alertmanager.basic-auth-file",
+                    Credentials::Bearer(_) => "--alertmanager.bearer-token-file",
+                };
+                TargetError(format!("{flag}: {} {why}", credentials.path().display()))
             })?;
         }
-        let file = |flag| move |path, why| TargetError::File { flag, path, why };
-        let without_authorities = |cause| TargetError::Client {
-            address: self.base.clone(),
-            cause,
-        };
-        let builder = http::client(
-            &self.alerts,
-            &self.files,
-            self.proxy.as_ref(),
+        let options = ClientOptions {
+            url: &self.alerts,
+            files: &self.files,
+            file_settings: FILE_FLAGS,
+            proxy: self.proxy.as_ref(),
             resolver,
-            false,
-        );
-        let builder = builder.map_err(|error| match error {
-            TlsError::Ca(path, why) => file("alertmanager.ca-file")(path, why),
-            TlsError::Certificate(path, why) => file("alertmanager.cert-file")(path, why),
-            TlsError::Key(path, why) => file("alertmanager.key-file")(path, why),
-            TlsError::System(cause) => without_authorities(cause),
-        })?;
-        let built = builder.connect_timeout(CONNECT_TIMEOUT).build();
-        built.map_err(|error| without_authorities(root_cause(&error)))
-    }
-}
-
-fn flag(credentials: &Credentials) -> &'static str {
-    match credentials {
-        Credentials::Basic(_) => "alertmanager.basic-auth-file",
-        Credentials::Bearer(_) => "alertmanager.bearer-token-file",
+            is_http2: false,
+            connect_timeout: CONNECT_TIMEOUT,
+        };
+        http::client(options).map_err(TargetError)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::worker::Worker;
 
     #[test]
     fn failed_pushes_are_retried_within_a_second_at_first_and_within_30_seconds_later() {
@@ -257,32 +227,6 @@ mod tests {
             assert!(error.contains(expected), "{base}: {error}");
             assert!(
                 !error.contains("secret") && !error.contains("s3cr3t"),
-                "{error}"
-            );
-        }
-    }
-
-    #[test]
-    fn unusable_file_is_named_with_its_flag() {
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let folder = tempfile::tempdir().unwrap();
-        let absent = folder.path().join("absent");
-        let target = Target::new("https://127.0.0.1:9093").unwrap();
-        let mut with_authorities = target.clone();
-        with_authorities.files.ca = Some(absent.clone());
-        let mut with_password = target.clone();
-        with_password.credentials = Some(Credentials::Basic(absent.clone()));
-        let mut with_token = target;
-        with_token.credentials = Some(Credentials::Bearer(absent));
-        for (target, expected) in [
-            (with_authorities, "--alertmanager.ca-file"),
-            (with_password, "--alertmanager.basic-auth-file"),
-            (with_token, "--alertmanager.bearer-token-file"),
-        ] {
-            let resolver = Resolver::new(Worker::start("test").unwrap());
-            let error = target.client(resolver).unwrap_err().to_string();
-            assert!(
-                error.starts_with(expected) && error.contains("absent cannot be read"),
                 "{error}"
             );
         }

@@ -20,9 +20,7 @@ use crate::{
     core::approval,
     http::client::proxy,
     outputs::{
-        alertmanager::{
-            ALERT_LABELS, ClientCertificate, Credentials, Target, TargetError, TlsFiles,
-        },
+        alertmanager::{ALERT_LABELS, ClientCertificate, Credentials, Target, TlsFiles},
         otlp::settings::OtlpSettings,
     },
     program::cli::{AlertmanagerFlags, ApproveFlags, ApproveFor},
@@ -184,10 +182,8 @@ pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, Co
         .map(Credentials::Basic)
         .or(flags.bearer_token_file.clone().map(Credentials::Bearer));
     let target = |url: &String| {
-        let mut target = Target::new(url).map_err(|error| match error {
-            TargetError::Proxy(problem) => CommandError::usage(problem),
-            error => flag_error("alertmanager.url", error.to_string()),
-        })?;
+        let mut target =
+            Target::new(url).map_err(|error| CommandError::usage(error.to_string()))?;
         target.labels.clone_from(&labels);
         target.credentials.clone_from(&credentials);
         target.files.clone_from(&files);

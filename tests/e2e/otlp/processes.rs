@@ -275,10 +275,7 @@ async fn without_system_certificates_the_export_stops_and_the_exporter_does_not(
         .lines()
         .find(|line| line.contains("no client can be made"));
     let line = line.expect("a log line");
-    assert!(
-        line.contains("OTEL_EXPORTER_OTLP_CERTIFICATE names a file"),
-        "{line}"
-    );
+    assert!(line.contains("OTEL_EXPORTER_OTLP_CERTIFICATE"), "{line}");
     // One for each signal.
     assert_eq!(log.matches("no client can be made").count(), 2);
 }

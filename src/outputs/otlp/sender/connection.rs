@@ -1,12 +1,13 @@
 //! The connection to the collector of one signal.
 
-use std::{io, path::Path, time::Duration};
+use std::{io, time::Duration};
 
 use bytes::Bytes;
 use reqwest::{
     Client,
     header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TE},
 };
+use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::{
@@ -15,14 +16,14 @@ use super::{
 };
 use crate::{
     base::{backoff::backoff, log_id, time::Clock, worker::Worker},
-    core::snapshot::ExportFailure,
+    core::snapshot::{ExportCounts, ExportFailure},
     http::client::{
         error::{causes, is_tls, root_cause},
-        http::{self, add_proxy_secrets, read_up_to},
+        http::{self, ClientOptions, read_up_to},
         proxy,
         resolver::Resolver,
         retry::retry_after,
-        tls::{TlsError, TlsFiles},
+        tls::TlsFiles,
         url::{self, Secrets},
     },
     outputs::{
@@ -61,6 +62,7 @@ pub struct Connection {
     secrets: Secrets,
     pub(super) clock: Clock,
     pub(super) timing: RetryTiming,
+    pub(super) counts: watch::Sender<ExportCounts>,
     /// Reads certificates and resolves host names.
     worker: Worker,
     /// `None` until the first attempt, and after some failures.
@@ -78,13 +80,12 @@ impl Connection {
     /// # Errors
     /// When the system has no thread left.
     pub fn new(settings: &ExporterSettings, clock: Clock, timing: RetryTiming) -> io::Result<Self> {
-        let mut secrets = settings.secrets();
-        add_proxy_secrets(&mut secrets);
         Ok(Self {
             settings: settings.clone(),
-            secrets,
+            secrets: http::secrets(&settings.endpoint, &settings.headers),
             clock,
             timing,
+            counts: watch::Sender::default(),
             worker: Worker::start("otlp")?,
             client: None,
             failures: 0,
@@ -93,10 +94,8 @@ impl Connection {
         })
     }
 
-    /// Sends an empty request, so that a wrong endpoint is known before there is something to send.
-    ///
-    /// # Errors
-    /// The failure, which is logged.
+    /// Sends an empty request, so that a wrong endpoint is known before there is something to send. A failure is counted
+    /// and logged.
     pub(super) async fn probe(&mut self) -> Result<(), Retry> {
         let retry = match self.attempt(Bytes::new()).await {
             Disposition::Accepted { .. } => {
@@ -108,16 +107,22 @@ impl Connection {
                 );
                 return Ok(());
             }
-            Disposition::Refused { reason, message } => Retry::new(reason, message),
+            Disposition::Refused { reason, message } => {
+                self.failed(reason, &message);
+                Retry::new(reason, message)
+            }
             Disposition::Retry(retry) => retry,
         };
-        self.failed(retry.reason, &retry.message);
+        self.counts.send_modify(|counts| counts.is_up = Some(false));
         Err(retry)
     }
 
-    /// Sends one request with this body. Logs the first of equal warnings of the collector.
+    /// Sends one request with this body. Counts and logs a failure without an answer, and logs the first of equal
+    /// warnings of the collector.
     pub(super) async fn attempt(&mut self, body: Bytes) -> Disposition {
         let disposition = self.post(body).await.unwrap_or_else(Disposition::Retry);
+        let is_up = !matches!(disposition, Disposition::Retry(_));
+        self.counts.send_modify(|counts| counts.is_up = Some(is_up));
         match &disposition {
             Disposition::Accepted {
                 rejected: 0,
@@ -129,12 +134,14 @@ impl Connection {
                     warn!(message, "collector accepted {records} with a warning");
                 }
             }
-            // Certificates may have been renewed, and HTTP/2 would keep a connection that is dead.
             Disposition::Retry(Retry {
-                reason: ExportFailure::Tls | ExportFailure::Timeout,
-                ..
+                reason, message, ..
             }) => {
-                self.client = None;
+                // Certificates may have been renewed, and HTTP/2 would keep a connection that is dead.
+                if [ExportFailure::Tls, ExportFailure::Timeout].contains(reason) {
+                    self.client = None;
+                }
+                self.failed(*reason, message);
             }
             _ => {}
         }
@@ -148,8 +155,10 @@ impl Connection {
         let compressed = settings.gzip.then(|| gzip(&body)).and_then(Result::ok);
         let is_compressed = compressed.is_some();
         body = compressed.map_or(body, Into::into);
+        let mut encoding = CONTENT_ENCODING;
         let mut request = if is_grpc {
             body = grpc::frame(&body, is_compressed);
+            encoding = HeaderName::from_static("grpc-encoding");
             let url = url::under(&settings.endpoint, settings.signal.grpc_path());
             let request = client.post(url).header(TE, "trailers");
             request.header(CONTENT_TYPE, "application/grpc")
@@ -160,15 +169,7 @@ impl Connection {
             request.header(CONTENT_TYPE, "application/x-protobuf")
         };
         if is_compressed {
-            let grpc_encoding = HeaderName::from_static("grpc-encoding");
-            request = request.header(
-                if is_grpc {
-                    grpc_encoding
-                } else {
-                    CONTENT_ENCODING
-                },
-                "gzip",
-            );
+            request = request.header(encoding, "gzip");
         }
         let request = request.timeout(settings.timeout);
         let request = request.headers(settings.headers.clone()).body(body);
@@ -199,15 +200,33 @@ impl Connection {
         ))
     }
 
-    /// A request without a response, with what to change if that is typical of a wrong endpoint.
+    /// A request without a response, with what to change if that is typical of a port that speaks another protocol.
     fn unanswered(&self, error: reqwest::Error) -> Retry {
         // The URL may hold a secret.
         let error = error.without_url();
-        let message = self.secrets.mask(&root_cause(&error));
-        Retry::new(
-            reason(&error),
-            format!("{message}{}", hint(&error, &self.settings)),
-        )
+        let reason = if error.is_timeout() {
+            ExportFailure::Timeout
+        } else if causes(&error).any(is_tls) {
+            ExportFailure::Tls
+        } else {
+            ExportFailure::Connect
+        };
+        let mut message = self.secrets.mask(&root_cause(&error));
+        if !error.is_timeout() && !error.is_connect() {
+            message.push_str(match self.settings.protocol {
+                Protocol::Http => {
+                    "; if this is a gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
+                }
+                Protocol::Grpc => {
+                    "; if this is no gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
+                }
+            });
+            message.push_str(match self.settings.endpoint.scheme() {
+                "https" => "; does it ask for a client certificate?",
+                _ => "; if it expects TLS, write https://",
+            });
+        }
+        Retry::new(reason, message)
     }
 
     async fn client(&mut self) -> Result<Client, Retry> {
@@ -229,8 +248,9 @@ impl Connection {
         }
     }
 
-    /// Logs the first of consecutive failures, and a change of the reason.
+    /// Counts a failure, and logs the first of consecutive ones and a change of the reason.
     pub(super) fn failed(&mut self, reason: ExportFailure, message: &str) {
+        self.counts.send_modify(|counts| counts.fail(reason));
         self.failures = self.failures.saturating_add(1);
         if self.last_failure.replace(reason) != Some(reason) {
             warn!(
@@ -261,76 +281,24 @@ impl Connection {
     }
 }
 
-fn reason(error: &reqwest::Error) -> ExportFailure {
-    if error.is_timeout() {
-        ExportFailure::Timeout
-    } else if causes(error).any(is_tls) {
-        ExportFailure::Tls
-    } else {
-        ExportFailure::Connect
-    }
-}
-
-/// What to change, for errors that are typical of a port that speaks another protocol.
-fn hint(error: &reqwest::Error, settings: &ExporterSettings) -> &'static str {
-    let is_other_protocol = |error: &hyper::Error| {
-        // A gRPC receiver may send its settings before the request: hyper has no predicate for that.
-        let is_unexpected = error.to_string().contains("unexpected message");
-        is_unexpected || error.is_parse() || error.is_incomplete_message() || error.is_closed()
-    };
-    let is_grpc = settings.protocol == Protocol::Grpc;
-    if error.is_timeout() || error.is_connect() {
-        ""
-    } else if is_grpc && settings.endpoint.scheme() == "https" {
-        "; if this is no gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf; does it ask for a client certificate?"
-    } else if is_grpc {
-        "; if this is no gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf; if it expects TLS, write https://"
-    } else if causes(error)
-        .filter_map(|it| it.downcast_ref())
-        .any(is_other_protocol)
-    {
-        "; if this is a gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc; if it expects TLS, write https://"
-    } else {
-        ""
-    }
-}
-
 /// The error is for the log.
 fn client(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, String> {
-    const CA_FILE: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
-    const CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
-    const KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
-    let failure = |variable: &str, path: &Path, cause: &str| {
-        format!("{variable}: {} {cause}", path.display())
-    };
-    let without_authorities = |cause: &str| {
-        format!(
-            "no client can be made: {cause}; where the system has no certificates, {CA_FILE} names a file of them"
-        )
-    };
     let is_https = settings.endpoint.scheme() == "https";
-    let files = TlsFiles {
-        ca: settings.certificate.clone().filter(|_| is_https),
-        client: settings.client.clone().filter(|_| is_https),
-    };
     let is_grpc = settings.protocol == Protocol::Grpc;
-    let proxy = proxy::of(&settings.endpoint)?;
     // It would have to speak HTTP/2 too.
-    let proxy = proxy.filter(|_| is_https || !is_grpc);
-    let builder = http::client(
-        &settings.endpoint,
-        &files,
-        proxy.as_ref(),
+    let proxy = proxy::of(&settings.endpoint)?.filter(|_| is_https || !is_grpc);
+    let no_files = TlsFiles::default();
+    http::client(ClientOptions {
+        url: &settings.endpoint,
+        files: if is_https { &settings.files } else { &no_files },
+        file_settings: [
+            "OTEL_EXPORTER_OTLP_CERTIFICATE",
+            "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+            "OTEL_EXPORTER_OTLP_CLIENT_KEY",
+        ],
+        proxy: proxy.as_ref(),
         resolver,
-        is_grpc,
-    );
-    let builder = builder.map_err(|error| match error {
-        TlsError::Ca(path, why) => failure(CA_FILE, &path, &why),
-        TlsError::Certificate(path, why) => failure(CERTIFICATE, &path, &why),
-        TlsError::Key(path, why) => failure(KEY, &path, &why),
-        TlsError::System(cause) => without_authorities(&cause),
-    })?;
-    builder
-        .build()
-        .map_err(|error| without_authorities(&root_cause(&error)))
+        is_http2: is_grpc,
+        connect_timeout: settings.timeout,
+    })
 }

@@ -203,7 +203,7 @@ mod tests {
         let headers =
             headers.map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
         let settings = exporter_settings(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
-        let secrets = settings.secrets();
+        let secrets = Secrets::of(&settings.endpoint);
         disposition(&headers.collect(), Bytes::new(), &settings, &secrets)
     }
 

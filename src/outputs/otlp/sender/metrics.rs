@@ -62,11 +62,12 @@ pub struct MetricSource {
 /// Pushes until `stop` is cancelled, then the last values.
 pub async fn run(
     settings: OtlpSettings,
-    connection: Connection,
+    mut connection: Connection,
     source: MetricSource,
     counts: watch::Sender<ExportCounts>,
     stop: CancellationToken,
 ) {
+    connection.counts = counts;
     let exporter = &connection.settings;
     info!(
         endpoint = exporter.redacted_endpoint(),
@@ -83,7 +84,6 @@ pub async fn run(
         connection,
         settings,
         source,
-        counts,
         unconfirmed: UnconfirmedPushes::default(),
         totals: is_delta.then(AcceptedTotals::default),
         unsent: VecDeque::new(),
@@ -96,7 +96,6 @@ pub async fn run(
 struct MetricPusher {
     settings: OtlpSettings,
     source: MetricSource,
-    counts: watch::Sender<ExportCounts>,
     connection: Connection,
     schedule: Schedule,
     /// When the counters were 0. A different start tells receivers that they were reset, so it changes only if the wall
@@ -114,12 +113,8 @@ struct MetricPusher {
 impl MetricPusher {
     async fn push_until_stopped(&mut self, stop: &CancellationToken) {
         tokio::select! {
-            result = self.connection.probe() => self.counts.send_modify(|counts| {
-                counts.is_up = Some(result.is_ok());
-                if let Err(retry) = result {
-                    counts.fail(retry.reason);
-                }
-            }),
+            // A push follows in any case.
+            _ = self.connection.probe() => {}
             () = stop.cancelled() => {}
         }
         loop {
@@ -168,12 +163,11 @@ impl MetricPusher {
 
     async fn send_unsent(&mut self) -> Option<Retry> {
         while let Some(request) = self.unsent.front() {
-            let body = request.encode_to_vec().into();
-            let disposition = self.connection.attempt(body).await;
-            let is_up = !matches!(disposition, Disposition::Retry(_));
-            self.counts.send_modify(|counts| counts.is_up = Some(is_up));
+            let disposition = self
+                .connection
+                .attempt(request.encode_to_vec().into())
+                .await;
             if let Disposition::Retry(retry) = disposition {
-                self.failed(retry.reason, &retry.message);
                 return Some(retry);
             }
             let request = self.unsent.pop_front()?;
@@ -185,7 +179,7 @@ impl MetricPusher {
                     }
                 }
                 Disposition::Refused { reason, message } => {
-                    self.failed(reason, &message);
+                    self.connection.failed(reason, &message);
                     self.is_accepted = false;
                 }
                 Disposition::Retry(_) => {}
@@ -219,18 +213,14 @@ impl MetricPusher {
     /// Returns whether the collector took all points. Which ones it rejected is not known: they must not be sent again.
     fn accepted(&mut self, points: u64, rejected: u64, message: &str) -> bool {
         let rejected = rejected.min(points);
-        self.counts
-            .send_modify(|counts| counts.exported += points - rejected);
+        let counts = &self.connection.counts;
+        counts.send_modify(|counts| counts.exported += points - rejected);
         if rejected > 0 {
             let message = format!("{rejected} of {points} points rejected: {message}");
-            self.failed(ExportFailure::PartialSuccess, &message);
+            self.connection
+                .failed(ExportFailure::PartialSuccess, &message);
         }
         rejected == 0
-    }
-
-    fn failed(&mut self, reason: ExportFailure, message: &str) {
-        self.counts.send_modify(|counts| counts.fail(reason));
-        self.connection.failed(reason, message);
     }
 }
 

@@ -36,7 +36,8 @@ const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_FAILURES_IN_ORDER: u32 = 8;
 
 /// Exports until `stop` is cancelled, then flushes the spool.
-pub async fn run(connection: Connection, spool: SpoolHandle, stop: CancellationToken) {
+pub async fn run(mut connection: Connection, spool: SpoolHandle, stop: CancellationToken) {
+    connection.counts = spool.counter();
     let settings = &connection.settings;
     let signal = settings.signal;
     info!(
@@ -49,7 +50,6 @@ pub async fn run(connection: Connection, spool: SpoolHandle, stop: CancellationT
     let flush_timeout = connection.timing.flush_timeout;
     let mut sender = Sender {
         connection,
-        signal,
         spool: spool.clone(),
         stop: stop.clone(),
         is_probed: false,
@@ -87,7 +87,6 @@ async fn flush(
 
 struct Sender {
     connection: Connection,
-    signal: Signal,
     spool: SpoolHandle,
     stop: CancellationToken,
     /// Whether the receiver has answered as one of OTLP.
@@ -127,10 +126,7 @@ impl Sender {
             () = self.stop.cancelled() => return,
         };
         self.is_probed = result.is_ok();
-        self.spool
-            .count(|counts| counts.is_up = Some(self.is_probed));
         if let Err(retry) = result {
-            self.count(retry.reason);
             tokio::select! {
                 () = sleep(self.connection.retry_delay(&retry)) => {}
                 // Its own backoff begins anew.
@@ -142,13 +138,17 @@ impl Sender {
 
     async fn send(&mut self, id: u64, batch: Batch) -> Result<(), Retry> {
         let count = batch.records.len() as u64;
-        let disposition = match sdk::encode(&batch, self.signal).await {
+        let signal = self.connection.settings.signal;
+        let records = signal.records();
+        let disposition = match sdk::encode(&batch, signal).await {
             Ok(body) => self.connection.attempt(body).await,
-            Err(error) => Disposition::Retry(Retry::new(ExportFailure::Connect, error.to_string())),
+            Err(error) => {
+                let retry = Retry::new(ExportFailure::Connect, error.to_string());
+                self.connection.failed(retry.reason, &retry.message);
+                Disposition::Retry(retry)
+            }
         };
-        let is_up = !matches!(disposition, Disposition::Retry(_));
-        self.is_probed |= is_up;
-        self.spool.count(|counts| counts.is_up = Some(is_up));
+        self.is_probed |= !matches!(disposition, Disposition::Retry(_));
         let (dropped, reason) = match disposition {
             Disposition::Accepted { rejected, message } => {
                 let rejected = rejected.min(count);
@@ -159,8 +159,7 @@ impl Sender {
                         rejected,
                         of = count,
                         message,
-                        "collector rejected part of the {}, dropped",
-                        self.signal.records()
+                        "collector rejected part of the {records}, dropped"
                     );
                 }
                 // A partial success does not name the rejected ones.
@@ -176,8 +175,7 @@ impl Sender {
                     reason = reason.as_str(),
                     count,
                     error = message,
-                    "collector rejected {}, dropped",
-                    self.signal.records()
+                    "collector rejected {records}, dropped"
                 );
                 let reason = match reason {
                     ExportFailure::TooLarge => DropReason::TooLarge,
@@ -185,11 +183,7 @@ impl Sender {
                 };
                 (count, reason)
             }
-            Disposition::Retry(retry) => {
-                self.count(retry.reason);
-                self.connection.failed(retry.reason, &retry.message);
-                return Err(retry);
-            }
+            Disposition::Retry(retry) => return Err(retry),
         };
         self.spool
             .with(move |spool| spool.complete(id, dropped, reason))
@@ -198,7 +192,8 @@ impl Sender {
     }
 
     fn count(&self, reason: ExportFailure) {
-        self.spool.count(|counts| counts.fail(reason));
+        let counts = &self.connection.counts;
+        counts.send_modify(|counts| counts.fail(reason));
     }
 
     async fn idle(&self) {

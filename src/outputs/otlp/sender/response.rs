@@ -180,7 +180,7 @@ mod tests {
     fn disposition(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Disposition {
         let status = StatusCode::from_u16(status).unwrap();
         let settings = exporter_settings(&[]);
-        let (headers, secrets) = (HeaderMap::new(), settings.secrets());
+        let (headers, secrets) = (HeaderMap::new(), Secrets::of(&settings.endpoint));
         let body = Bytes::copy_from_slice(body);
         Disposition::of(status, &headers, retry_after, body, &settings, &secrets)
     }
@@ -263,7 +263,10 @@ mod tests {
         let settings = exporter_settings(environment);
         let headers = headers.iter().map(header).collect();
         let status = StatusCode::from_u16(status).unwrap();
-        let (body, secrets) = (Bytes::copy_from_slice(body), settings.secrets());
+        let (body, secrets) = (
+            Bytes::copy_from_slice(body),
+            Secrets::of(&settings.endpoint),
+        );
         Disposition::of(status, &headers, None, body, &settings, &secrets)
     }
 

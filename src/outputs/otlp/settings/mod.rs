@@ -8,14 +8,13 @@
 
 mod variables;
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use reqwest::{Url, header::HeaderMap};
 
 use self::variables::Variables;
 use super::signal::Signal;
-pub use crate::http::client::tls::ClientCertificate;
-use crate::http::client::url::{self, Secrets};
+use crate::http::client::{tls::TlsFiles, url};
 
 /// What is exported, and where to.
 #[derive(Debug, Clone)]
@@ -62,9 +61,7 @@ pub struct ExporterSettings {
     /// For one request, from the connection to the last byte of the response.
     pub timeout: Duration,
     pub gzip: bool,
-    /// PEM; replaces the system's certificate authorities.
-    pub certificate: Option<PathBuf>,
-    pub client: Option<ClientCertificate>,
+    pub files: TlsFiles,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -119,15 +116,6 @@ impl OtlpSettings {
 impl ExporterSettings {
     pub(crate) fn redacted_endpoint(&self) -> String {
         url::redacted(self.endpoint.as_str())
-    }
-
-    /// Those of the endpoint, and the values of the headers.
-    pub(crate) fn secrets(&self) -> Secrets {
-        let mut secrets = Secrets::of(&self.endpoint);
-        for value in self.headers.values() {
-            secrets.add_header(value.to_str().unwrap_or_default());
-        }
-        secrets
     }
 }
 

@@ -8,8 +8,15 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
-use super::{ClientCertificate, ExporterSettings, OtlpConfigError, Protocol, Temporality};
-use crate::{base::text::excerpt, http::client::url, outputs::otlp::signal::Signal};
+use super::{ExporterSettings, OtlpConfigError, Protocol, Temporality};
+use crate::{
+    base::text::excerpt,
+    http::client::{
+        tls::{ClientCertificate, TlsFiles},
+        url,
+    },
+    outputs::otlp::signal::Signal,
+};
 
 /// Characters of a value in a message.
 const MAX_VALUE: usize = 64;
@@ -107,7 +114,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         let Some(endpoint) = self.endpoint_if_exported(signal, protocol.as_ref())? else {
             return Ok(None);
         };
-        let certificate = self.otlp(signal, "CERTIFICATE");
+        let ca = self.otlp(signal, "CERTIFICATE");
         Ok(Some(ExporterSettings {
             signal,
             protocol: one_of(protocol, &PROTOCOLS)?,
@@ -115,8 +122,10 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             headers: self.headers(signal)?,
             timeout: self.millis(self.otlp(signal, "TIMEOUT"), 10_000),
             gzip: self.is_other(self.otlp(signal, "COMPRESSION"), "none", "gzip"),
-            certificate: certificate.map(|(_, path)| path.into()),
-            client: self.client_certificate(signal)?,
+            files: TlsFiles {
+                ca: ca.map(|(_, path)| path.into()),
+                client: self.client_certificate(signal)?,
+            },
         }))
     }
 
@@ -213,21 +222,20 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         &self,
         signal: Signal,
     ) -> Result<Option<ClientCertificate>, OtlpConfigError> {
-        let certificate = self.otlp(signal, "CLIENT_CERTIFICATE");
-        let key = self.otlp(signal, "CLIENT_KEY");
-        match (certificate, key) {
-            (Some((_, certificate)), Some((_, key))) => Ok(Some(ClientCertificate {
-                certificate: certificate.into(),
-                key: key.into(),
-            })),
-            (Some((name, path)), None) => {
-                Err(alone(&name, &path, "CLIENT_CERTIFICATE", "CLIENT_KEY"))
+        let (cert, key) = ("CLIENT_CERTIFICATE", "CLIENT_KEY");
+        let given = [cert, key].map(|part| self.otlp(signal, part));
+        let (name, path, missing) = match given {
+            [Some((_, certificate)), Some((_, key))] => {
+                let (certificate, key) = (certificate.into(), key.into());
+                return Ok(Some(ClientCertificate { certificate, key }));
             }
-            (None, Some((name, path))) => {
-                Err(alone(&name, &path, "CLIENT_KEY", "CLIENT_CERTIFICATE"))
-            }
-            (None, None) => Ok(None),
-        }
+            [Some((name, path)), None] => (name.clone(), path, name.replace(cert, key)),
+            [None, Some((name, path))] => (name.clone(), path, name.replace(key, cert)),
+            [None, None] => return Ok(None),
+        };
+        Err(OtlpConfigError(format!(
+            "{name}: {path:?} is used only together with {missing}: set both, or neither"
+        )))
     }
 
     /// The specification discards all entries if one is invalid.
@@ -286,14 +294,6 @@ fn one_of<T: Copy + Default>(
             "{variable}: {value:?} is not supported; set it to {names}"
         ))
     })
-}
-
-/// One of a client certificate and its key is missing.
-fn alone(name: &str, path: &str, given: &str, missing: &str) -> OtlpConfigError {
-    let missing = name.replace(given, missing);
-    OtlpConfigError(format!(
-        "{name}: {path:?} is used only together with {missing}: set both, or neither"
-    ))
 }
 
 /// Empty entries are skipped.

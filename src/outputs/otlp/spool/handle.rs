@@ -47,7 +47,10 @@ impl SpoolHandle {
             None => append(),
             Some(worker) => {
                 if !worker.submit(append) {
-                    self.count(|counts| counts.drop_records(DropReason::SpoolFull, records));
+                    let drop = |counts: &mut ExportCounts| {
+                        counts.drop_records(DropReason::SpoolFull, records);
+                    };
+                    self.counts.send_modify(drop);
                 }
             }
         }
@@ -77,8 +80,9 @@ impl SpoolHandle {
         self.with(Spool::next).await.flatten()
     }
 
-    pub(in crate::outputs::otlp) fn count(&self, count: impl FnOnce(&mut ExportCounts)) {
-        self.counts.send_modify(count);
+    /// Counts what the sender does.
+    pub(in crate::outputs::otlp) fn counter(&self) -> watch::Sender<ExportCounts> {
+        self.counts.clone()
     }
 
     /// `None` where the worker's queue is full: a batch that is not completed then is sent again.

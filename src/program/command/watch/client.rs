@@ -10,9 +10,9 @@ use crate::{
     http::client::{
         credentials::Credentials,
         error::{causes, is_tls, root_cause},
-        http::{self, describe, read_up_to},
+        http::{self, ClientOptions, describe, read_up_to},
         resolver::Resolver,
-        tls::{TlsError, TlsFiles},
+        tls::TlsFiles,
         url::{self, Secrets, UrlError},
     },
     program::{
@@ -71,24 +71,17 @@ impl ExporterClient {
             ca: flags.ca_file.clone(),
             client: None,
         };
-        let without_authorities = |cause: &str| {
-            let problem = format!(
-                "no client could be made: {cause}; an https address needs the system's certificate authorities or \
-                 --ca-file"
-            );
-            flag_error("url", problem)
-        };
-        // The exporter is on this machine.
-        let builder =
-            http::client(&url, &files, None, resolver, false).map_err(|error| match error {
-                TlsError::Ca(path, why)
-                | TlsError::Certificate(path, why)
-                | TlsError::Key(path, why) => file_error("ca-file", &path, &why),
-                TlsError::System(cause) => without_authorities(&cause),
-            })?;
-        let builder = builder.connect_timeout(CONNECT_TIMEOUT);
-        let http = builder.timeout(REQUEST_TIMEOUT).build();
-        let http = http.map_err(|error| without_authorities(&root_cause(&error)))?;
+        let http = http::client(ClientOptions {
+            url: &url,
+            files: &files,
+            file_settings: ["--ca-file"; 3],
+            // The exporter is on this machine.
+            proxy: None,
+            resolver,
+            is_http2: false,
+            connect_timeout: CONNECT_TIMEOUT,
+        })
+        .map_err(CommandError::usage)?;
         Ok(Self {
             http,
             url,
@@ -104,7 +97,7 @@ impl ExporterClient {
     pub(super) async fn read(&self, after: Option<u64>) -> Result<Bytes, ReadError> {
         let mut url = self.url.clone();
         url.set_query(after.map(|number| format!("after={number}")).as_deref());
-        let mut request = self.http.get(url);
+        let mut request = self.http.get(url).timeout(REQUEST_TIMEOUT);
         let mut secrets = Secrets::of(&self.url);
         if let Some(credentials) = &self.credentials {
             let header = credentials.header().map_err(|why| {

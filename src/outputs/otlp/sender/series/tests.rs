@@ -191,19 +191,6 @@ fn ended_of(metrics: &[ResourceMetrics], now: Moment) -> Vec<String> {
 }
 
 #[test]
-fn a_new_instance_ends_all_series_of_the_former_one() {
-    let mut pushes = UnconfirmedPushes::default();
-    let first = push(&mut pushes, &step(&[(1, 1)], false), at(0));
-    pushes.confirm();
-    let second = push(&mut pushes, &step(&[(1, 1)], true), at(1));
-    let [live, none] = read(&first, at(0));
-    assert!(none.is_empty() && live.len() > 50, "{}", live.len());
-    let live: Vec<_> = live.into_keys().collect();
-    assert_eq!(ended_of(&second, at(1)), live);
-    assert!(live.iter().any(|it| it.contains("request_duration")));
-}
-
-#[test]
 fn while_no_push_is_accepted_ended_series_are_kept_in_bounded_memory() {
     let mut pushes = UnconfirmedPushes::default();
     push(&mut pushes, &step(&[(0, 0)], true), at(0));
@@ -224,14 +211,4 @@ fn while_no_push_is_accepted_ended_series_are_kept_in_bounded_memory() {
         largest = largest.max(ended.len());
     }
     assert!(largest > MAX_ENDED / 2, "{largest}");
-}
-
-#[test]
-fn unchanged_series_end_nothing_and_are_kept_once() {
-    let mut pushes = UnconfirmedPushes::default();
-    for seconds in 0..5 {
-        let push = push(&mut pushes, &step(&[(1, 1)], true), at(seconds));
-        assert_eq!(push.len(), 1);
-        assert_eq!(pushes.0.len(), 1);
-    }
 }

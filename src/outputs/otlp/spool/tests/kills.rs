@@ -2,22 +2,6 @@
 
 use super::*;
 
-#[test]
-fn batches_are_restored_in_order_and_once() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut spool = open(directory.path(), &FaultyFilesystem::default());
-    for number in 1..=12 {
-        spool.append(batch(number), now(0));
-    }
-    assert_eq!(counts(&spool).spooled, 12);
-    let mut spool = open(directory.path(), &FaultyFilesystem::default());
-    assert_eq!(counts(&spool).spooled, 12);
-    spool.append(batch(13), now(1));
-    assert_eq!(drain(&mut spool), (1..=13).collect::<Vec<_>>());
-    assert_eq!(counts(&spool).spooled, 0);
-    assert!(file_names(directory.path()).is_empty());
-}
-
 /// Appends and completes batches, kills the process at a step, restarts it, and continues. Returns how often each batch
 /// was delivered, and whether the step was reached.
 fn deliveries_with_kill_at(step: usize, directory: &Path) -> (BTreeMap<u64, usize>, bool) {

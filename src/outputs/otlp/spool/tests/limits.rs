@@ -11,12 +11,7 @@ fn oldest_batches_are_dropped_and_counted_at_the_limits() {
             bytes: 3 * size + size / 2,
             ..SpoolLimits::default()
         };
-        let mut spool = Spool::open(
-            Signal::Traces,
-            directory,
-            Box::new(FaultyFilesystem::default()),
-            limits,
-        );
+        let mut spool = limited(directory, &FaultyFilesystem::default(), limits);
         for number in 1..=5 {
             spool.append(batch(number), now(0));
         }
@@ -28,12 +23,7 @@ fn oldest_batches_are_dropped_and_counted_at_the_limits() {
         batches: 2,
         ..SpoolLimits::default()
     };
-    let mut spool = Spool::open(
-        Signal::Traces,
-        Some(directory.path()),
-        Box::new(FaultyFilesystem::default()),
-        limits,
-    );
+    let mut spool = limited(Some(directory.path()), &FaultyFilesystem::default(), limits);
     for number in 1..=5 {
         spool.append(batch(number), now(0));
     }
@@ -81,12 +71,7 @@ fn a_batch_that_exceeds_the_limits_is_stored_in_parts() {
         ..SpoolLimits::default()
     };
     for directory in [Some(directory.path()), None] {
-        let mut spool = Spool::open(
-            Signal::Traces,
-            directory,
-            Box::new(FaultyFilesystem::default()),
-            limits,
-        );
+        let mut spool = limited(directory, &FaultyFilesystem::default(), limits);
         spool.append(large(1_000), now(0));
         let counts = counts(&spool).clone();
         assert_eq!(
@@ -112,12 +97,7 @@ fn a_batch_that_exceeds_the_limits_is_stored_in_parts() {
 
 #[test]
 fn a_span_that_exceeds_the_limits_alone_is_dropped_and_counted() {
-    let mut spool = Spool::open(
-        Signal::Traces,
-        None,
-        Box::new(FaultyFilesystem::default()),
-        SpoolLimits::default(),
-    );
+    let mut spool = limited(None, &FaultyFilesystem::default(), SpoolLimits::default());
     let mut whole = large(3);
     span_of(&mut whole.records[1]).error = Some("x".repeat(600 << 10));
     spool.append(whole, now(0));
@@ -136,8 +116,7 @@ fn the_limits_hold_for_the_files_of_an_earlier_process() {
         batches: 3,
         ..SpoolLimits::default()
     };
-    let files = Box::new(FaultyFilesystem::default());
-    let mut spool = Spool::open(Signal::Traces, Some(directory.path()), files, limits);
+    let mut spool = limited(Some(directory.path()), &FaultyFilesystem::default(), limits);
     assert_eq!(dropped(&spool, DropReason::SpoolFull), 2);
     assert_eq!(drain(&mut spool), [3, 4, 5]);
 }
@@ -154,8 +133,7 @@ fn batch_in_flight_is_not_dropped_and_is_counted_once() {
         ..SpoolLimits::default()
     };
     for limits in [of_batches(2), of_batches(1), of_memory] {
-        let files = Box::new(FaultyFilesystem::default());
-        let mut spool = Spool::open(Signal::Traces, None, files, limits);
+        let mut spool = limited(None, &FaultyFilesystem::default(), limits);
         spool.append(batch(1), now(0));
         let (id, _) = spool.next().unwrap();
         spool.append(batch(2), now(0));
@@ -174,8 +152,7 @@ fn batch_whose_request_failed_is_dropped_first_again() {
         batches: 2,
         ..SpoolLimits::default()
     };
-    let files = Box::new(FaultyFilesystem::default());
-    let mut spool = Spool::open(Signal::Traces, None, files, limits);
+    let mut spool = limited(None, &FaultyFilesystem::default(), limits);
     spool.append(batch(1), now(0));
     spool.next().unwrap();
     spool.maintain();
@@ -193,12 +170,7 @@ fn memory_is_bounded_while_the_disk_fails() {
         memory_bytes: 2 * size + size / 2,
         ..SpoolLimits::default()
     };
-    let mut spool = Spool::open(
-        Signal::Traces,
-        Some(directory.path()),
-        Box::new(files.clone()),
-        limits,
-    );
+    let mut spool = limited(Some(directory.path()), &files, limits);
     spool.append(batch(1), now(0));
     files.fail_writes(Some(io::ErrorKind::StorageFull));
     for number in 2..=5 {

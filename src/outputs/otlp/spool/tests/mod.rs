@@ -210,12 +210,11 @@ fn log_records() -> Batch {
 }
 
 fn open(directory: &Path, files: &FaultyFilesystem) -> Spool {
-    Spool::open(
-        Signal::Traces,
-        Some(directory),
-        Box::new(files.clone()),
-        SpoolLimits::default(),
-    )
+    limited(Some(directory), files, SpoolLimits::default())
+}
+
+fn limited(directory: Option<&Path>, files: &FaultyFilesystem, limits: SpoolLimits) -> Spool {
+    Spool::open(Signal::Traces, directory, Box::new(files.clone()), limits)
 }
 
 /// Completes all batches and returns their numbers.
@@ -231,12 +230,7 @@ fn drain(spool: &mut Spool) -> Vec<u64> {
 
 #[test]
 fn postponed_batches_are_sent_after_all_others() {
-    let mut spool = Spool::open(
-        Signal::Traces,
-        None,
-        Box::new(FaultyFilesystem::default()),
-        SpoolLimits::default(),
-    );
+    let mut spool = limited(None, &FaultyFilesystem::default(), SpoolLimits::default());
     for number in 1..=4 {
         spool.append(batch(number), now(0));
     }
