@@ -68,7 +68,7 @@ impl Schedule {
 mod tests {
     use super::*;
     use crate::{
-        azure::{Identity, document},
+        azure::document,
         base::time::{Moment, Timestamp},
         core::lifecycle::Tracker,
     };
@@ -98,35 +98,6 @@ mod tests {
             events: tracker.events().into(),
             ..Snapshot::empty(None, now)
         }
-    }
-
-    #[test]
-    fn unchanged_events_are_pushed_at_the_interval() {
-        let mut schedule = Schedule::new(MINUTE, seconds(5));
-        assert_eq!(schedule.due_at(&snapshot(&[])), seconds(65));
-        schedule.pushed(&snapshot(&["a"]), seconds(70), None, false);
-        assert_eq!(schedule.due_at(&snapshot(&["a"])), seconds(130));
-    }
-
-    #[test]
-    fn a_change_is_pushed_at_once_but_at_most_once_a_second() {
-        let mut schedule = Schedule::new(MINUTE, seconds(5));
-        assert_eq!(schedule.due_at(&snapshot(&["a"])), Duration::ZERO);
-        schedule.pushed(&snapshot(&["a"]), seconds(10), None, false);
-        assert_eq!(schedule.due_at(&snapshot(&["a", "b"])), seconds(11));
-        assert_eq!(schedule.due_at(&snapshot(&[])), seconds(11));
-    }
-
-    #[test]
-    fn the_identity_is_pushed_at_once() {
-        let mut schedule = Schedule::new(MINUTE, seconds(5));
-        let identified = Snapshot {
-            identity: Some(Arc::new(Identity::default())),
-            ..snapshot(&[])
-        };
-        assert_eq!(schedule.due_at(&identified), Duration::ZERO);
-        schedule.pushed(&identified, seconds(6), None, false);
-        assert_eq!(schedule.due_at(&identified), seconds(66));
     }
 
     #[test]

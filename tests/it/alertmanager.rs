@@ -1,12 +1,10 @@
 //! The Alertmanager push against scripted Alertmanagers.
 
-use std::{fs, path::PathBuf, process::Command, time::Duration};
+use std::{fs, process::Command, time::Duration};
 
 use azure_scheduled_events_exporter::{
     alertmanager::{Credentials, PushTiming, Target},
-    config::{Config, StateStorage},
-    engine::SavedState,
-    state::Directory,
+    config::Config,
     time::Timestamp,
 };
 use serde_json::json;
@@ -14,7 +12,6 @@ use tempfile::TempDir;
 
 use crate::support::{
     DEADLINE, FakeAlertmanager, FakeImds, Pki, RefusingPort, Reply,
-    alertmanager::ReceivedAlert,
     exporter::{Exporter, Metrics, settings},
     process::{PROGRAM, Process, exporter},
 };
@@ -32,24 +29,19 @@ const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
 const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
 
 /// One event that is far away.
-fn document(event_type: &str, source: &str, status: &str, resource: &str) -> Reply {
-    let far = "Fri, 31 Dec 2999 23:59:59 GMT";
-    event(event_type, source, status, resource, far)
-}
-
-fn event(event_type: &str, source: &str, status: &str, resource: &str, not_before: &str) -> Reply {
+fn document(event_type: &str, resource: &str) -> Reply {
     Reply::ok(
         json!({"DocumentIncarnation": 8, "Events": [{
-            "EventId": ID, "EventStatus": status, "EventType": event_type, "ResourceType": "VirtualMachine",
-            "Resources": [resource], "NotBefore": not_before, "Description": "",
-            "EventSource": source, "DurationInSeconds": -1,
+            "EventId": ID, "EventStatus": "Scheduled", "EventType": event_type, "ResourceType": "VirtualMachine",
+            "Resources": [resource], "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT", "Description": "",
+            "EventSource": "Platform", "DurationInSeconds": -1,
         }]})
         .to_string(),
     )
 }
 
 fn preempt() -> Reply {
-    document("Preempt", "Platform", "Scheduled", "web_0")
+    document("Preempt", "web_0")
 }
 
 fn pushing(imds: &FakeImds, bases: &[String]) -> Config {
@@ -57,6 +49,15 @@ fn pushing(imds: &FakeImds, bases: &[String]) -> Config {
     let targets = bases.iter().map(|base| target(base, TIMING));
     settings.alertmanagers = targets.collect();
     settings
+}
+
+/// An exporter that has pushed the Preempt.
+async fn pushed() -> (FakeImds, FakeAlertmanager, Exporter) {
+    let imds = FakeImds::standing(preempt()).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
+    alertmanager.until_pushed().await;
+    (imds, alertmanager, exporter)
 }
 
 fn target(base: &str, timing: PushTiming) -> Target {
@@ -72,12 +73,7 @@ fn push_counter(metrics: &Metrics, name: &str) -> f64 {
 
 #[tokio::test]
 async fn event_is_pushed_when_first_seen_and_when_it_has_ended() {
-    let imds = FakeImds::standing(preempt()).await;
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
-    alertmanager
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
+    let (imds, alertmanager, exporter) = pushed().await;
     let request = &alertmanager.requests()[0];
     assert_eq!(
         (request.method.as_str(), request.target.as_str()),
@@ -109,32 +105,6 @@ async fn event_is_pushed_when_first_seen_and_when_it_has_ended() {
         })
         .await;
     assert!(push_counter(&metrics, "_failures") <= 0.0);
-    exporter.stop().await;
-}
-
-#[tokio::test]
-async fn an_advisory_that_becomes_a_preempt_is_resolved_and_the_preempt_is_pushed() {
-    let imds = FakeImds::standing(document("Preempt", "Platform", "Advisory", "web_0")).await;
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
-    let last = |it: &FakeAlertmanager, name: &str| {
-        let named = |alert: &ReceivedAlert| alert.labels["alertname"] == name;
-        it.alerts().into_iter().rev().find(named)
-    };
-    alertmanager
-        .until("the advisory is pushed", |it| {
-            last(it, "AzureScheduledEventAdvisory").is_some()
-        })
-        .await;
-    let advisory = alertmanager.alerts().remove(0);
-    assert_eq!(advisory.labels["severity"], "info");
-    imds.now(preempt());
-    alertmanager
-        .until("the Preempt is pushed and the advisory resolved", |it| {
-            last(it, "AzureScheduledEventPreempt").is_some_and(|alert| !alert.is_end())
-                && last(it, "AzureScheduledEventAdvisory").is_some_and(|alert| alert.is_end())
-        })
-        .await;
     exporter.stop().await;
 }
 
@@ -186,56 +156,6 @@ async fn many_alerts_are_pushed_in_bounded_requests_and_a_new_one_in_the_first()
     exporter.stop().await;
 }
 
-/// Alertmanager keeps the `endsAt` of the last push before, which is later.
-#[tokio::test]
-async fn end_is_pushed_again_when_it_has_passed() {
-    let imds = FakeImds::standing(preempt()).await;
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let timing = PushTiming {
-        resolve_after: Duration::from_secs(2),
-        ..TIMING
-    };
-    let mut settings = pushing(&imds, &[]);
-    settings.alertmanagers = vec![target(&alertmanager.base(), timing)];
-    let exporter = Exporter::start(settings);
-    alertmanager
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
-    imds.now(Reply::ok(NOTHING));
-    alertmanager
-        .until("the end is pushed twice", |it| it.ends().len() == 2)
-        .await;
-    let ends = alertmanager.ends();
-    assert_eq!(ends[0].ends_at, ends[1].ends_at);
-    assert_eq!(ends[0].annotations, ends[1].annotations);
-    exporter.stop().await;
-    assert_eq!(alertmanager.requests().len(), 3);
-}
-
-#[tokio::test]
-async fn end_that_is_refused_is_pushed_until_it_is_accepted() {
-    let imds = FakeImds::standing(preempt()).await;
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
-    alertmanager
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
-    alertmanager.now(Reply::error("503 Service Unavailable", "starting"));
-    imds.now(Reply::ok(NOTHING));
-    alertmanager
-        .until("the end is refused", |it| it.ends().len() >= 2)
-        .await;
-    alertmanager.now(Reply::ok(""));
-    let refused = alertmanager.requests().len();
-    alertmanager
-        .until("it is accepted", |it| it.requests().len() > refused)
-        .await;
-    imds.until_requests(imds.event_requests() + 10).await;
-    let pushes = alertmanager.requests().len();
-    assert!((refused + 1..=refused + 2).contains(&pushes), "{pushes}");
-    exporter.stop().await;
-}
-
 #[tokio::test]
 async fn unreachable_hanging_and_failing_alertmanagers_do_not_delay_a_working_one() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
@@ -253,9 +173,7 @@ async fn unreachable_hanging_and_failing_alertmanagers_do_not_delay_a_working_on
     let exporter = Exporter::start(pushing(&imds, &bases));
     exporter.until("it polls", Metrics::is_up).await;
     imds.now(preempt());
-    working
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
+    working.until_pushed().await;
     exporter
         .until("the others are retried", |metrics| {
             push_counter(metrics, "_failures") >= 4.0
@@ -294,22 +212,6 @@ async fn failed_push_is_retried_until_it_succeeds() {
     exporter.stop().await;
 }
 
-/// Two seconds of polls: a constant interval would be 40 pushes.
-#[tokio::test]
-async fn an_alertmanager_that_fails_gets_ever_fewer_pushes() {
-    let imds = FakeImds::standing(preempt()).await;
-    let error = Reply::error("503 Service Unavailable", "starting");
-    let alertmanager = FakeAlertmanager::standing(error).await;
-    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
-    alertmanager
-        .until("it is retried", |it| it.requests().len() > 1)
-        .await;
-    imds.until_requests(imds.event_requests() + 10).await;
-    let pushes = alertmanager.requests().len();
-    assert!((3..15).contains(&pushes), "{pushes}");
-    exporter.stop().await;
-}
-
 #[tokio::test]
 async fn a_new_alert_is_pushed_once_while_a_failed_push_waits_for_its_next_attempt() {
     let imds = FakeImds::standing(preempt()).await;
@@ -326,7 +228,7 @@ async fn a_new_alert_is_pushed_once_while_a_failed_push_waits_for_its_next_attem
     alertmanager
         .until("the event is pushed", |it| it.requests().len() == 1)
         .await;
-    imds.now(document("Terminate", "Platform", "Scheduled", "web_0"));
+    imds.now(document("Terminate", "web_0"));
     alertmanager
         .until("the new alert is pushed", |it| it.requests().len() == 2)
         .await;
@@ -351,7 +253,7 @@ async fn retry_after_of_an_alertmanager_is_honoured_by_new_alerts_too() {
     alertmanager
         .until("the event is pushed", |it| !it.requests().is_empty())
         .await;
-    imds.now(document("Terminate", "Platform", "Scheduled", "web_0"));
+    imds.now(document("Terminate", "web_0"));
     imds.until_requests(imds.event_requests() + 10).await;
     assert_eq!(alertmanager.requests().len(), 1);
     exporter.stop().await;
@@ -365,95 +267,33 @@ async fn retry_after_of_an_alertmanager_is_honoured_by_new_alerts_too() {
 #[tokio::test]
 async fn credentials_are_read_for_each_push() {
     let folder = TempDir::new().unwrap();
-    let secret = |name: &str, text: &str| -> PathBuf {
-        let path = folder.path().join(name);
-        write(&path, text);
-        path
-    };
-    let token = secret("token", "old\n");
-    for (credentials, expected) in [
-        (Credentials::Bearer(token.clone()), "Bearer new"),
-        (
-            Credentials::Basic(secret("basic", "exporter:pass:word\n")),
-            "Basic ZXhwb3J0ZXI6cGFzczp3b3Jk",
-        ),
-    ] {
-        let imds = FakeImds::standing(preempt()).await;
-        let error = Reply::error("401 Unauthorized", "who are you?");
-        let alertmanager = FakeAlertmanager::standing(error).await;
-        let mut settings = pushing(&imds, &[]);
-        let mut target = target(&alertmanager.base(), TIMING);
-        target.credentials = Some(credentials);
-        settings.alertmanagers = vec![target];
-        let exporter = Exporter::start(settings);
-        alertmanager
-            .until("the push was rejected", |it| !it.requests().is_empty())
-            .await;
-        write(&token, "new\n");
-        alertmanager.now(Reply::ok(""));
-        let is_expected = |it: &FakeAlertmanager| {
+    let token = folder.path().join("token");
+    write(&token, "old\n");
+    let imds = FakeImds::standing(preempt()).await;
+    let error = Reply::error("401 Unauthorized", "who are you?");
+    let alertmanager = FakeAlertmanager::standing(error).await;
+    let mut settings = pushing(&imds, &[]);
+    let mut target = target(&alertmanager.base(), TIMING);
+    target.credentials = Some(Credentials::Bearer(token.clone()));
+    settings.alertmanagers = vec![target];
+    let exporter = Exporter::start(settings);
+    alertmanager
+        .until("the push was rejected", |it| !it.requests().is_empty())
+        .await;
+    write(&token, "new\n");
+    alertmanager.now(Reply::ok(""));
+    alertmanager
+        .until("the new secret is used", |it| {
             let requests = it.requests();
-            requests
-                .iter()
-                .any(|request| request.header("authorization") == Some(expected))
-        };
-        alertmanager
-            .until("the new secret is used", is_expected)
-            .await;
-        exporter.stop().await;
-    }
+            requests.last().unwrap().header("authorization") == Some("Bearer new")
+        })
+        .await;
+    exporter.stop().await;
 }
 
 #[expect(clippy::disallowed_methods, reason = "a scratch file")]
 fn write(path: &std::path::Path, text: &str) {
     fs::write(path, text).unwrap();
-}
-
-#[tokio::test]
-async fn https_trusts_only_the_given_authority() {
-    let (ours, theirs) = (Pki::new(), Pki::new());
-    let imds = FakeImds::standing(preempt()).await;
-    let trusted = FakeAlertmanager::scripted([]).await;
-    let other_name = FakeAlertmanager::scripted([]).await;
-    let untrusted = FakeAlertmanager::scripted([]).await;
-    let proxies = [
-        ours.tls_proxy("127.0.0.1", false, trusted.address()).await,
-        ours.tls_proxy("elsewhere", false, other_name.address())
-            .await,
-        theirs
-            .tls_proxy("127.0.0.1", false, untrusted.address())
-            .await,
-    ];
-    let folder = TempDir::new().unwrap();
-    let token = folder.path().join("token");
-    write(&token, "secret\n");
-    let mut settings = settings(&imds.base());
-    settings.alertmanagers = proxies
-        .iter()
-        .map(|proxy| {
-            let mut target = target(&format!("{}/am/", proxy.base()), TIMING);
-            target.files.ca = Some(ours.path("ca.pem").into());
-            target.credentials = Some(Credentials::Bearer(token.clone()));
-            target
-        })
-        .collect();
-    let exporter = Exporter::start(settings);
-    trusted
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
-    exporter
-        .until("the others are retried", |metrics| {
-            push_counter(metrics, "_failures") >= 4.0
-        })
-        .await;
-    let request = &trusted.requests()[0];
-    assert_eq!(request.target, "/am/api/v2/alerts");
-    assert_eq!(request.header("authorization"), Some("Bearer secret"));
-    assert_eq!(
-        (other_name.requests(), untrusted.requests()),
-        (vec![], vec![])
-    );
-    exporter.stop().await;
 }
 
 #[tokio::test]
@@ -463,27 +303,18 @@ async fn https_trusts_the_systems_authorities_by_default() {
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let address = alertmanager.address();
     let proxy = pki.tls_proxy("127.0.0.1", false, address).await;
-    let mut command = Command::new(PROGRAM);
+    let mut command = exporter(&imds);
     command
-        .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
-        .arg(format!("--imds.url={}", imds.base()))
         .arg(format!("--alertmanager.url={}", proxy.base()))
         .env("SSL_CERT_FILE", pki.path("ca.pem"))
         .env_remove("SSL_CERT_DIR");
     let _exporter = Process::start_as(&mut command);
-    alertmanager
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
+    alertmanager.until_pushed().await;
 }
 
 #[tokio::test]
 async fn neither_a_failed_poll_nor_shutdown_resolves_an_alert() {
-    let imds = FakeImds::standing(preempt()).await;
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
-    alertmanager
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
+    let (imds, alertmanager, exporter) = pushed().await;
     imds.now(Reply::error("500 Internal Server Error", "no"));
     exporter
         .until("polls fail", |metrics| {
@@ -497,12 +328,7 @@ async fn neither_a_failed_poll_nor_shutdown_resolves_an_alert() {
 
 #[tokio::test]
 async fn unsent_end_is_pushed_on_shutdown() {
-    let imds = FakeImds::standing(preempt()).await;
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
-    alertmanager
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
+    let (imds, alertmanager, exporter) = pushed().await;
     alertmanager.now(Reply::error("503 Service Unavailable", "down"));
     imds.now(Reply::ok(NOTHING));
     exporter
@@ -516,156 +342,13 @@ async fn unsent_end_is_pushed_on_shutdown() {
 }
 
 #[tokio::test]
-async fn end_is_pushed_again_after_a_restart() {
-    let imds = FakeImds::standing(preempt()).await;
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let directory = TempDir::new().unwrap();
-    let mut settings = pushing(&imds, &[alertmanager.base()]);
-    settings.state = StateStorage::Directory(directory.path().to_owned());
-    let exporter = Exporter::start(settings.clone());
-    alertmanager
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
-    imds.now(Reply::ok(NOTHING));
-    alertmanager
-        .until("the end is pushed", |it| !it.ends().is_empty())
-        .await;
-    exporter.stop().await;
-    let end = alertmanager.take_alerts().pop().unwrap();
-    let exporter = Exporter::start(settings);
-    alertmanager
-        .until("it is pushed again", |it| !it.ends().is_empty())
-        .await;
-    exporter.stop().await;
-    let again = alertmanager.take_alerts();
-    assert_eq!(again.len(), 1);
-    assert_eq!(again[0].ends_at, end.ends_at);
-}
-
-#[tokio::test]
-async fn events_of_other_vms_are_not_pushed() {
-    let other = document("Preempt", "Platform", "Scheduled", "web_1");
-    let imds = FakeImds::standing(other).await;
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
-    imds.until_requests(5).await;
-    exporter.stop().await;
-    assert_eq!(alertmanager.requests(), []);
-}
-
-#[tokio::test]
-async fn alert_that_waits_for_an_approval_is_resolved_when_the_event_starts() {
-    let imds = FakeImds::standing(document("Reboot", "User", "Scheduled", "web_0")).await;
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
-    alertmanager
-        .until("the alert is pushed", |it| !it.alerts().is_empty())
-        .await;
-    imds.now(document("Reboot", "User", "Started", "web_0"));
-    alertmanager
-        .until("its end is pushed", |it| !it.ends().is_empty())
-        .await;
-    exporter.stop().await;
-}
-
-#[tokio::test]
-async fn replaced_alert_is_resolved_while_its_event_is_pending() {
-    let imds = FakeImds::standing(document("Freeze", "Platform", "Started", "web_0")).await;
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
-    alertmanager
-        .until("the freeze is pushed", |it| !it.alerts().is_empty())
-        .await;
-    imds.now(document("Redeploy", "Platform", "Started", "web_0"));
-    let has = |it: &FakeAlertmanager, name: &str, is_end: bool| {
-        let mut alerts = it.alerts().into_iter();
-        alerts.any(|alert| alert.labels["alertname"] == name && alert.is_end() == is_end)
-    };
-    alertmanager
-        .until("the redeploy is pushed and the freeze is resolved", |it| {
-            has(it, "AzureScheduledEventRedeploy", false)
-                && has(it, "AzureScheduledEventFreeze", true)
-        })
-        .await;
-    assert!(!has(&alertmanager, "AzureScheduledEventRedeploy", true));
-    exporter.stop().await;
-}
-
-#[tokio::test]
-async fn reboot_that_started_before_the_first_document_is_critical_before_and_after_a_restart() {
-    let imds = FakeImds::standing(event("Reboot", "Platform", "Started", "web_0", "")).await;
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let directory = TempDir::new().unwrap();
-    let mut settings = pushing(&imds, &[alertmanager.base()]);
-    settings.state = StateStorage::Directory(directory.path().to_owned());
-    for run in ["first", "second"] {
-        let exporter = Exporter::start(settings.clone());
-        alertmanager.until(run, |it| !it.alerts().is_empty()).await;
-        exporter.stop().await;
-        for alert in alertmanager.take_alerts() {
-            assert_eq!(alert.labels["alertname"], "AzureScheduledEventReboot");
-            assert_eq!(alert.labels["severity"], "critical");
-        }
-    }
-}
-
-/// Without events, of another boot of the VM.
-fn state_of_previous_boot(age: Duration) -> SavedState {
-    let read_at = Timestamp::now().before(age);
-    SavedState {
-        boot_id: Some("another-boot".to_owned()),
-        heartbeat_at: read_at,
-        document_at: Some(read_at),
-        document_incarnation: Some(2),
-        warming_up_until: None,
-        vm_name: Some("web_0".to_owned()),
-        metadata_name: None,
-        vm_id: None,
-        events: Vec::new(),
-    }
-}
-
-#[tokio::test]
-async fn event_that_started_while_the_vm_was_down_may_have_been_announced() {
-    for (event_type, minutes, alertname) in [
-        ("Reboot", 2, "AzureScheduledEventReboot"),
-        ("Redeploy", 60, "AzureScheduledEventRedeploy"),
-    ] {
-        let directory = TempDir::new().unwrap();
-        let mut state = Directory::open(directory.path()).unwrap();
-        let age = Duration::from_mins(minutes);
-        state.write(&state_of_previous_boot(age)).unwrap();
-        drop(state);
-        let imds = FakeImds::standing(event(event_type, "Platform", "Started", "web_0", "")).await;
-        let alertmanager = FakeAlertmanager::scripted([]).await;
-        let mut settings = pushing(&imds, &[alertmanager.base()]);
-        settings.state = StateStorage::Directory(directory.path().to_owned());
-        let exporter = Exporter::start(settings);
-        alertmanager
-            .until("the event is pushed", |it| !it.alerts().is_empty())
-            .await;
-        exporter.stop().await;
-        for alert in alertmanager.alerts() {
-            let labels = (&alert.labels["alertname"], &alert.labels["severity"]);
-            assert_eq!(
-                labels,
-                (&json!(alertname), &json!("critical")),
-                "{minutes} min"
-            );
-        }
-    }
-}
-
-#[tokio::test]
 async fn vm_name_flag_applies_to_pushed_alerts_and_metrics() {
-    let imds = FakeImds::standing(document("Preempt", "Platform", "Scheduled", "given")).await;
+    let imds = FakeImds::standing(document("Preempt", "given")).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let mut settings = pushing(&imds, &[alertmanager.base()]);
     settings.imds.vm_name = Some("given".into());
     let exporter = Exporter::start(settings);
-    alertmanager
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
+    alertmanager.until_pushed().await;
     let pushed = &alertmanager.requests()[0].body;
     assert!(pushed.contains(r#""description":"VM: given\n"#), "{pushed}");
     let is_named = |it: &Metrics| it.0.contains("azure_scheduled_events_vm_info{");
@@ -786,9 +469,7 @@ async fn requests_have_the_given_headers_path_and_client_certificate() {
             "x-b:2",
         ]);
     let _exporter = Process::start_as(&mut command);
-    alertmanager
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
+    alertmanager.until_pushed().await;
     let (push, status) = (
         &alertmanager.requests()[0],
         &alertmanager.status_requests()[0],
@@ -814,9 +495,7 @@ async fn a_certificate_that_is_its_own_authority_is_trusted_if_it_is_given_and_n
     assert!(line.contains("is self-signed: give its own file"), "{line}");
     assert!(alertmanager.status_requests().is_empty());
     let _exporter = Process::start_as(exporter(&imds).args([&url, &with("self-signed.pem")]));
-    alertmanager
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
+    alertmanager.until_pushed().await;
 }
 
 #[cfg(unix)]
@@ -852,9 +531,7 @@ async fn a_fifo_in_the_place_of_a_password_stops_pushes_only_while_it_is_there()
         .await;
     fs::remove_file(&path).unwrap();
     write(&path, "me:secret");
-    alertmanager
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
+    alertmanager.until_pushed().await;
     let header = Some("Basic bWU6c2VjcmV0");
     assert_eq!(alertmanager.requests()[0].header("authorization"), header);
     assert_eq!(

@@ -13,7 +13,7 @@ use crate::support::{
     FakeAlertmanager, FakeImds, Reply,
     alertmanager::ReceivedAlert,
     exporter::{Exporter, Metrics, settings},
-    process::{PROGRAM, Process},
+    process::{PROGRAM, Process, exporter},
 };
 
 /// The relations of the real values, in milliseconds.
@@ -104,9 +104,7 @@ async fn event_is_pushed_with_the_names_of_its_resources_while_the_name_of_the_v
     imds.identity(Reply::error("404 Not Found", "classic"));
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let exporter = Exporter::start(pushing(&imds, None, &alertmanager));
-    alertmanager
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
+    alertmanager.until_pushed().await;
     let alert = alertmanager.alerts().remove(0);
     let description = alert.annotations["description"].as_str().unwrap();
     assert!(
@@ -129,19 +127,15 @@ async fn event_is_pushed_with_the_names_of_its_resources_while_the_name_of_the_v
 async fn external_labels_are_added_to_pushed_alerts() {
     let imds = FakeImds::standing(reboot(&["web_0"])).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
-    let mut command = Command::new(PROGRAM);
+    let mut command = exporter(&imds);
     command
-        .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
-        .arg(format!("--imds.url={}", imds.base()))
         .arg(format!("--alertmanager.url={}", alertmanager.base()))
         .args([
             "--alertmanager.external-label=cluster=eu=1",
             "--alertmanager.external-label=team=Größe",
         ]);
     let _exporter = Process::start_as(&mut command);
-    alertmanager
-        .until("the event is pushed", |it| !it.alerts().is_empty())
-        .await;
+    alertmanager.until_pushed().await;
     let alert = alertmanager.alerts().remove(0);
     // The year 2999 is days ahead.
     let expected = json!({

@@ -6,7 +6,7 @@ use tokio::{net::TcpListener, time::Instant};
 
 use crate::support::{
     API_VERSION, DEADLINE, FakeAlertmanager, FakeImds, RefusingPort, Reply,
-    collector::{Answer, End, FakeCollector},
+    collector::{Answer, FakeCollector},
     exporter::{Exporter, Metrics, settings},
     process::{PROGRAM, Process, exporter, page},
     wait_until,
@@ -345,7 +345,7 @@ async fn informational_responses_of_a_collector_without_end_delay_neither_polls_
     let imds = FakeImds::standing(Reply::ok(TWO)).await;
     let collector = FakeCollector::scripted([]).await;
     let endless = INFORMATIONAL.repeat(1_000).into_bytes();
-    collector.now(Answer::Cut(endless, End::Repeated));
+    collector.now(Answer::Reply(Reply::raw(endless).then_repeat()));
     let endpoint = collector.base();
     let mut command = exporter(&imds);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);

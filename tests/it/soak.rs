@@ -139,10 +139,10 @@ impl Peers {
         match step % 8 {
             0 => collector.now(Answer::status(503)),
             1 => collector.restart().await,
-            2 => collector.now(Answer::Hang),
+            2 => collector.now(Answer::hang()),
             3 => collector.now(Answer::retry_after(429, "1")),
-            4 => collector.now(Answer::Reset),
-            5 => collector.now(Answer::Slow(Duration::from_millis(300), 200)),
+            4 => collector.now(Answer::reset()),
+            5 => collector.now(Answer::slow(Duration::from_millis(300))),
             _ => collector.now(Answer::status(200)),
         }
         let [alertmanager, _] = &mut self.alertmanagers;

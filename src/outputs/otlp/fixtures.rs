@@ -21,15 +21,20 @@ use crate::{
 pub(super) const ID: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
 pub(super) const OWN: &str = "web_0";
 
-/// The settings of the export of spans to `http://collector:4318`.
-pub(super) fn exporter_settings(environment: &[(&str, &str)]) -> ExporterSettings {
+/// The settings of the export to `http://collector:4318`, unless the environment has another endpoint.
+pub(super) fn settings(environment: &[(&str, &str)]) -> OtlpSettings {
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
     let all: BTreeMap<_, _> = [endpoint]
         .into_iter()
         .chain(environment.iter().copied())
         .collect();
     let read = |name: &str| all.get(name).map(|value| (*value).to_owned());
-    let settings = OtlpSettings::from_env(read).unwrap().unwrap();
+    OtlpSettings::from_env(read).unwrap().unwrap()
+}
+
+/// Those of the export of spans.
+pub(super) fn exporter_settings(environment: &[(&str, &str)]) -> ExporterSettings {
+    let settings = settings(environment);
     settings.exporter(Signal::Traces).unwrap().clone()
 }
 

@@ -64,15 +64,7 @@ pub fn of(settings: &OtlpSettings, identity: Option<&Identity>, vm_name: Option<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outputs::otlp::fixtures::identity;
-
-    fn settings(environment: &[(&str, &str)]) -> OtlpSettings {
-        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4318");
-        let all: BTreeMap<_, _> = environment.iter().copied().chain([endpoint]).collect();
-        OtlpSettings::from_env(|name| all.get(name).map(|value| (*value).to_owned()))
-            .unwrap()
-            .unwrap()
-    }
+    use crate::outputs::otlp::fixtures::{identity, settings};
 
     #[test]
     fn resource_follows_the_semantic_conventions() {

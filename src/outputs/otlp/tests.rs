@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{
     attribute::Key,
-    fixtures::{event, identity, transitions_of, vm},
+    fixtures::{event, identity, settings, transitions_of, vm},
     log_record::EventName,
     resource,
-    settings::OtlpSettings,
     trace::{SpanEventName, spans},
 };
 use crate::azure::{Identity, event::Status};
@@ -54,15 +53,11 @@ fn page_lists_the_names_of_what_is_sent() {
 
 #[test]
 fn page_lists_the_resource() {
-    let endpoint = |name: &str| {
-        (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://localhost:4318".to_owned())
-    };
-    let settings = OtlpSettings::from_env(endpoint).unwrap().unwrap();
     let identity = Identity {
         zone: "2".to_owned(),
         ..identity()
     };
-    let resource = resource::of(&settings, Some(&identity), None);
+    let resource = resource::of(&settings(&[]), Some(&identity), None);
     assert_table("Resource", resource.into_keys());
     assert!(PAGE.contains(resource::SCHEMA_URL));
 }

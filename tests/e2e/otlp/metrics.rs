@@ -159,6 +159,21 @@ async fn vm(name: &'static str, azure: &Exporter, folder: &Path, endpoint: &str)
     vm
 }
 
+/// Waits until both receivers show what the exporters serve.
+async fn until_equal(collector: &Collector, by_collector: &Vm, api: &str, by_prometheus: &Vm) {
+    let url = format!("http://{}/metrics", collector.prometheus);
+    wait_until_for(DEADLINE, "the Collector serves the same", async || {
+        let text = get(&client(), &url).await.ok_or("no scrape")?;
+        let received = without_resource(exposed(&text), "target_info")?;
+        compare(&served(by_collector).await?, &received)
+    })
+    .await;
+    wait_until_for(DEADLINE, "Prometheus has stored the same", async || {
+        compare(&served(by_prometheus).await?, &stored(api).await?)
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn receivers_of_a_push_have_the_names_types_and_labels_of_a_scrape() {
     let folder = TempDir::new().unwrap();
@@ -174,17 +189,7 @@ async fn receivers_of_a_push_have_the_names_types_and_labels_of_a_scrape() {
     by_collector.until(observed, 1).await;
     by_prometheus.until(observed, 1).await;
 
-    let url = format!("http://{}/metrics", collector.prometheus);
-    wait_until_for(DEADLINE, "the Collector serves the same", async || {
-        let text = get(&client(), &url).await.ok_or("no scrape")?;
-        let received = without_resource(exposed(&text), "target_info")?;
-        compare(&served(&by_collector).await?, &received)
-    })
-    .await;
-    wait_until_for(DEADLINE, "Prometheus has stored the same", async || {
-        compare(&served(&by_prometheus).await?, &stored(&api).await?)
-    })
-    .await;
+    until_equal(&collector, &by_collector, &api, &by_prometheus).await;
     let event = served(&by_prometheus).await.unwrap();
     let of_event = event
         .keys()
@@ -213,7 +218,6 @@ async fn receivers_of_a_push_end_a_series_when_it_ends() {
     let to_prometheus = format!("{api}/otlp/v1/metrics");
     let mut by_collector = vm("web_0", &azure, folder.path(), &to_collector).await;
     let mut by_prometheus = vm("web_1", &azure, folder.path(), &to_prometheus).await;
-    let url = format!("http://{}/metrics", collector.prometheus);
     let name = "azure_scheduled_event_not_before_countdown_seconds";
     let countdowns = |of: &Typed| of.keys().filter(|series| series.name == name).count();
     for (expected, pending) in [(2, 1), (0, 0)] {
@@ -227,16 +231,7 @@ async fn receivers_of_a_push_end_a_series_when_it_ends() {
         let series = r#"azure_scheduled_events_pending{event_type="Reboot",scope="self"}"#;
         by_collector.until(series, pending).await;
         by_prometheus.until(series, pending).await;
-        wait_until_for(DEADLINE, "the Collector serves the same", async || {
-            let text = get(&client(), &url).await.ok_or("no scrape")?;
-            let received = without_resource(exposed(&text), "target_info")?;
-            compare(&served(&by_collector).await?, &received)
-        })
-        .await;
-        wait_until_for(DEADLINE, "Prometheus has stored the same", async || {
-            compare(&served(&by_prometheus).await?, &stored(&api).await?)
-        })
-        .await;
+        until_equal(&collector, &by_collector, &api, &by_prometheus).await;
         assert_eq!(countdowns(&stored(&api).await.unwrap()), expected);
     }
 }

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::config::{self, StateStorage};
-use serde_json::json;
 use tokio::time::timeout;
 
-use super::sending::{base, settings as traces};
+use super::sending::{base, event, settings as traces};
 use crate::support::{
     DEADLINE, FakeImds, Reply,
     collector::FakeCollector,
@@ -14,14 +13,6 @@ use crate::support::{
 };
 
 const EXPORTED: &str = "azure_scheduled_events_spans_exported_total";
-
-fn freeze(status: &str, resource: &str) -> Reply {
-    let event = json!({
-        "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265", "EventStatus": status, "EventType": "Freeze",
-        "ResourceType": "VirtualMachine", "Resources": [resource], "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT",
-    });
-    Reply::ok(json!({"DocumentIncarnation": 1, "Events": [event]}).to_string())
-}
 
 fn exporting(imds: &FakeImds, collector: &FakeCollector) -> config::Config {
     let mut settings = settings(&imds.base());
@@ -42,27 +33,8 @@ fn has_sent(metrics: &Metrics, spans: f64) -> bool {
 }
 
 #[tokio::test]
-async fn event_that_is_amended_to_name_this_vm_has_its_past_spans() {
-    let imds = FakeImds::standing(freeze("Scheduled", "web_1")).await;
-    let collector = FakeCollector::scripted([]).await;
-    let exporter = Exporter::start(exporting(&imds, &collector));
-    imds.until_requests(3).await;
-    imds.now(freeze("Started", "web_0"));
-    exporter
-        .until("both are sent", |it| has_sent(it, 2.0))
-        .await;
-    imds.now(Reply::ok(r#"{"DocumentIncarnation":2,"Events":[]}"#));
-    exporter.until("all are sent", |it| has_sent(it, 4.0)).await;
-    assert_eq!(
-        sent(&collector),
-        ["announced", "notice", "impact", "Freeze"]
-    );
-    exporter.stop().await;
-}
-
-#[tokio::test]
 async fn vm_name_that_is_set_at_a_restart_backfills_spans() {
-    let imds = FakeImds::standing(freeze("Scheduled", "web_0")).await;
+    let imds = FakeImds::standing(event("Scheduled")).await;
     imds.identity(Reply::error("500 Internal Server Error", "oops"));
     let collector = FakeCollector::scripted([]).await;
     let directory = tempfile::tempdir().unwrap();
@@ -82,7 +54,7 @@ async fn vm_name_that_is_set_at_a_restart_backfills_spans() {
 
 #[tokio::test]
 async fn spans_are_backfilled_while_the_next_poll_hangs() {
-    let imds = FakeImds::standing(freeze("Scheduled", "web_0")).await;
+    let imds = FakeImds::standing(event("Scheduled")).await;
     imds.identity(Reply::error("500 Internal Server Error", "oops"));
     let collector = FakeCollector::scripted([]).await;
     let mut settings = exporting(&imds, &collector);

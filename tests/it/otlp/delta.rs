@@ -6,7 +6,10 @@ use opentelemetry_proto::tonic::metrics::v1::{
     AggregationTemporality, metric::Data, number_data_point::Value,
 };
 
-use super::metrics::{event, no_event, pushing, until};
+use super::{
+    metrics::{pushing, until},
+    sending::{event, no_event},
+};
 use crate::support::{
     FakeImds,
     collector::{Answer, FakeCollector, Received},
@@ -111,8 +114,8 @@ async fn deltas_add_up_over_failed_and_unanswered_pushes_and_a_restart() {
     let script = [
         Answer::status(200),
         Answer::status(503),
-        Answer::Hang,
-        Answer::Reset,
+        Answer::hang(),
+        Answer::reset(),
         Answer::status(200),
         Answer::status(429),
     ];

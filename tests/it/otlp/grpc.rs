@@ -133,11 +133,11 @@ async fn a_wrong_endpoint_is_known_at_the_start() {
         FakeGrpc::scripted([]).await,
     );
     let redirecting = FakeCollector::scripted([]).await;
-    let location = "location: http://collector.example/v1/traces\r\n".to_owned();
-    redirecting.answer_probes(Answer::Status(307, location, Vec::new()));
+    let location = [("location", "http://collector.example/v1/traces")];
+    redirecting.answer_probes(Answer::http(307, &location, b""));
     let page = FakeCollector::scripted([]).await;
-    let html = "content-type: text/html\r\n".to_owned();
-    page.answer_probes(Answer::Status(200, html, b"<html>sign in</html>".to_vec()));
+    let html = [("content-type", "text/html")];
+    page.answer_probes(Answer::http(200, &html, b"<html>sign in</html>"));
     let pki = Pki::new();
     let tls = pki.tls_proxy("127.0.0.1", false, http.address).await;
     let plain_to_tls = tls.base().replace("https:", "http:");

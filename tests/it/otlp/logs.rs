@@ -2,29 +2,17 @@
 
 use std::path::Path;
 
-use azure_scheduled_events_exporter::{otlp::signal::Signal, snapshot::DropReason};
-
+use azure_scheduled_events_exporter::otlp::signal::Signal;
 use tokio::time::timeout;
 
-use super::sending::{Sending, TIMING, base, text};
+use super::sending::{Sending, TIMING, base, event, no_event, text};
 use crate::support::{
-    DEADLINE, FakeImds, Reply,
+    DEADLINE, FakeImds,
     collector::{Answer, FakeCollector, Received},
     exporter::Metrics,
     process::{Process, exporter, page},
     wait_until,
 };
-
-/// A Freeze of this VM.
-fn event(status: &str) -> Reply {
-    Reply::ok(format!(
-        r#"{{"DocumentIncarnation":1,"Events":[{{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"{status}","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","EventSource":"Platform","DurationInSeconds":5}}]}}"#
-    ))
-}
-
-fn no_event() -> Reply {
-    Reply::ok(r#"{"DocumentIncarnation":2,"Events":[]}"#)
-}
 
 fn sending_logs(
     collector: &FakeCollector,
@@ -123,34 +111,6 @@ async fn exported_log_record_equals_the_one_in_the_spool() {
 }
 
 #[tokio::test]
-async fn log_records_survive_restarts_and_are_retried_dropped_and_counted_as_spans_are() {
-    let directory = tempfile::tempdir().unwrap();
-    let collector = FakeCollector::scripted([]).await;
-    collector.now(Answer::Hang);
-    let sending = sending_logs(&collector, &[], Some(directory.path()));
-    sending.append_logs(1..=3).await;
-    sending.running.abort();
-    let script = [
-        Answer::status(503),
-        Answer::partial(1, "too old"),
-        Answer::status(400),
-    ];
-    let collector = FakeCollector::scripted(script).await;
-    let mut sending = sending_logs(&collector, &[], Some(directory.path()));
-    let counts = sending.until(|counts| counts.exported == 1).await;
-    assert_eq!(counts.spooled, 0);
-    assert_eq!(counts.dropped[&DropReason::Rejected], 2);
-    let statuses: Vec<_> = collector
-        .received()
-        .iter()
-        .map(|it| it.is_accepted)
-        .collect();
-    // 503, partial success, 400 and success.
-    assert_eq!(statuses, [false, true, false, true]);
-    assert_eq!(collector.accepted_logs(), ["1", "3"]);
-}
-
-#[tokio::test]
 async fn collector_without_a_logs_pipeline_gets_all_spans_and_one_line_says_what_to_set() {
     let imds = FakeImds::standing(event("Scheduled")).await;
     let collector = FakeCollector::scripted([]).await;
@@ -195,14 +155,14 @@ async fn a_receiver_that_hangs_does_not_delay_the_other_signal() {
         ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", urls[1].as_str()),
     ];
     let state = tempfile::tempdir().unwrap();
-    logs.now(Answer::Hang);
+    logs.now(Answer::hang());
     let mut exporter = start(&imds, state.path(), &environment);
     play(&imds, &traces, [1, 2, 4]).await;
     let spooled = [("azure_scheduled_events_log_records_spooled", Some(4.0))];
     until_metrics(&mut exporter, &spooled).await;
     drop(exporter);
     // The other way round, with the unsent log records.
-    traces.now(Answer::Hang);
+    traces.now(Answer::hang());
     logs.now(Answer::status(200));
     imds.now(event("Started"));
     let _exporter = start(&imds, state.path(), &environment);
@@ -225,43 +185,4 @@ async fn a_receiver_that_hangs_does_not_delay_the_other_signal() {
     assert_eq!(titles, expected);
     let of_logs = |received: &Received| received.line == "POST /as/it/is/v1/logs HTTP/1.1";
     assert!(logs.received().iter().all(of_logs));
-}
-
-#[tokio::test]
-async fn each_signal_is_exported_unless_its_exporter_is_none() {
-    let none = |name| (name, "none");
-    for (variable, has_spans, has_logs) in [
-        (None, true, true),
-        (Some(none("OTEL_LOGS_EXPORTER")), true, false),
-        (Some(none("OTEL_TRACES_EXPORTER")), false, true),
-    ] {
-        let imds = FakeImds::standing(event("Scheduled")).await;
-        let collector = FakeCollector::scripted([]).await;
-        let endpoint = base(&collector);
-        let mut environment = vec![("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str())];
-        environment.extend(variable);
-        let state = tempfile::tempdir().unwrap();
-        let mut exporter = start(&imds, state.path(), &environment);
-        for (is_on, words) in [(has_spans, "span sent"), (has_logs, "log record sent")] {
-            if is_on {
-                exporter.says(words).await;
-            }
-        }
-        let counters = [
-            (
-                "azure_scheduled_events_spans_exported_total",
-                Some(f64::from(u8::from(has_spans))),
-            ),
-            (
-                "azure_scheduled_events_log_records_exported_total",
-                has_logs.then_some(1.0),
-            ),
-        ];
-        until_metrics(&mut exporter, &counters).await;
-        let accepted = [collector.accepted().len(), collector.accepted_logs().len()];
-        assert_eq!(accepted, [usize::from(has_spans), usize::from(has_logs)]);
-        let log = exporter.log();
-        assert_eq!(log.contains("span sent"), has_spans, "{log}");
-        assert_eq!(log.contains("log record sent"), has_logs, "{log}");
-    }
 }

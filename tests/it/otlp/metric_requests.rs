@@ -1,15 +1,16 @@
 //! A large push is sent in several requests; what the collector finds too large is dropped.
 
-use std::process::Command;
-
 use prost::Message as _;
 
-use super::metrics::{HOUR, PUSH, event, find, numbers, pushing};
+use super::{
+    metrics::{HOUR, PUSH, find, numbers, pushing},
+    sending::event,
+};
 use crate::support::{
     DEADLINE, FakeImds, Reply,
     collector::{Answer, FakeCollector},
     exporter::Exporter,
-    process::{PROGRAM, Process, page},
+    process::{Process, exporter, page},
     wait_until,
 };
 
@@ -61,10 +62,8 @@ async fn a_push_that_the_collector_finds_too_large_is_dropped_with_one_line() {
     let collector = FakeCollector::scripted([]).await;
     collector.now(Answer::status(413));
     let endpoint = format!("{}/v1/metrics", collector.base());
-    let mut command = Command::new(PROGRAM);
+    let mut command = exporter(&imds);
     command
-        .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
-        .arg(format!("--imds.url={}", imds.base()))
         .env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", endpoint)
         .env("OTEL_METRIC_EXPORT_INTERVAL", "100")
         .envs([PUSH]);

@@ -1,10 +1,6 @@
 //! The push of the metrics: what a collector gets and when, and that it is off by default.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    process::Command,
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use azure_scheduled_events_exporter::config::Config;
 use opentelemetry_proto::tonic::{
@@ -15,29 +11,17 @@ use opentelemetry_proto::tonic::{
     },
 };
 
-use super::sending::{base, settings as otlp, text};
+use super::sending::{EVENT_ID, base, event, no_event, settings as otlp, text};
 use crate::support::{
-    DEADLINE, FakeImds, Reply,
+    DEADLINE, FakeImds,
     collector::{Answer, FakeCollector, Received},
     exporter::{Exporter, settings},
-    process::{PROGRAM, Process},
     wait_until,
 };
 
-const EVENT_ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
 /// No push happens because of the interval.
 pub(super) const HOUR: (&str, &str) = ("OTEL_METRIC_EXPORT_INTERVAL", "3600000");
 pub(super) const PUSH: (&str, &str) = ("OTEL_METRICS_EXPORTER", "otlp");
-
-pub(super) fn event(status: &str) -> Reply {
-    Reply::ok(format!(
-        r#"{{"DocumentIncarnation":1,"Events":[{{"EventId":"{EVENT_ID}","EventStatus":"{status}","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","EventSource":"Platform","DurationInSeconds":5,"Description":"Host \"a\\b\""}}]}}"#
-    ))
-}
-
-pub(super) fn no_event() -> Reply {
-    Reply::ok(r#"{"DocumentIncarnation":2,"Events":[]}"#)
-}
 
 /// Only the metrics are exported.
 pub(super) fn pushing(
@@ -353,7 +337,7 @@ async fn a_failed_push_is_repeated_with_the_newest_values_after_the_delay_that_w
 async fn a_collector_that_hangs_delays_no_poll_and_the_end_only_by_the_flush() {
     let imds = FakeImds::standing(event("Scheduled")).await;
     let collector = FakeCollector::scripted([]).await;
-    collector.now(Answer::Hang);
+    collector.now(Answer::hang());
     let exporter = Exporter::start(pushing(&imds, &collector, &[HOUR]));
     wait_until(DEADLINE, "the first push", || {
         (!collector.received().is_empty()).then_some(())
@@ -363,54 +347,4 @@ async fn a_collector_that_hangs_delays_no_poll_and_the_end_only_by_the_flush() {
     assert!(exporter.metrics().await.is_up());
     exporter.stop().await;
     assert!(collector.received().len() <= 2);
-}
-
-#[tokio::test]
-async fn metrics_are_not_pushed_unless_their_exporter_is_otlp() {
-    let imds = FakeImds::standing(event("Scheduled")).await;
-    let collector = FakeCollector::scripted([]).await;
-    for (exporter_variable, is_on) in [(None, false), (Some(PUSH), true)] {
-        let mut command = Command::new(PROGRAM);
-        let arguments = [
-            "--web.listen-address=127.0.0.1:0",
-            "--imds.poll-interval=200ms",
-            "--vm.name=web_0",
-        ];
-        command
-            .args(arguments)
-            .arg(format!("--imds.url={}", imds.base()))
-            .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector))
-            .envs(BTreeMap::from_iter(exporter_variable));
-        let mut process = Process::start_as(&mut command);
-        process.says("log record sent").await;
-        process.signal("TERM");
-        let log = process.end().await.log;
-        assert_eq!(log.contains("metric export enabled"), is_on, "{log}");
-        // At the latest, they are pushed at the end.
-        let received = collector.received();
-        let mut lines = received.iter().map(|it| it.line.as_str());
-        assert_eq!(lines.any(|line| line.contains("/v1/metrics ")), is_on);
-    }
-}
-
-#[tokio::test]
-async fn a_collector_without_a_metrics_pipeline_gets_all_else_and_one_line_says_what_to_set() {
-    let imds = FakeImds::standing(event("Scheduled")).await;
-    let collector = FakeCollector::scripted([]).await;
-    collector.now(Answer::NotFound("/v1/metrics"));
-    let mut command = Command::new(PROGRAM);
-    command
-        .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
-        .arg(format!("--imds.url={}", imds.base()))
-        .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector))
-        .envs([PUSH]);
-    let mut process = Process::start_as(&mut command);
-    process.says("span sent").await;
-    process.says("log record sent").await;
-    let line = process.says("metric export failed").await;
-    let hint = "set OTEL_METRICS_EXPORTER=none if the collector has no metric pipeline";
-    assert!(line.contains("HTTP 404") && line.contains(hint), "{line}");
-    process.signal("TERM");
-    let log = process.end().await.log;
-    assert_eq!(log.matches("metric export failed").count(), 1, "{log}");
 }

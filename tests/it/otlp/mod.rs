@@ -12,20 +12,16 @@ mod sending;
 mod series;
 mod tls;
 
-use std::{collections::BTreeMap, process::Command, time::Duration};
+use std::time::Duration;
 
-use azure_scheduled_events_exporter::{
-    otlp::batch::Batch,
-    snapshot::{DropReason, ExportFailure},
-    time::Clock,
-};
+use azure_scheduled_events_exporter::snapshot::{DropReason, ExportFailure};
 use tokio::time::timeout;
 
-use self::sending::{Sending, base, batch, numbers, text};
+use self::sending::{Sending, base, event, numbers, text};
 use crate::support::{
-    DEADLINE, FakeImds, Reply,
-    collector::{Answer, End, FakeCollector},
-    process::{PROGRAM, Process},
+    DEADLINE, FakeImds,
+    collector::{Answer, FakeCollector},
+    process::{Process, exporter},
 };
 
 #[tokio::test]
@@ -80,34 +76,6 @@ async fn exported_span_equals_the_span_in_the_spool() {
 }
 
 #[tokio::test]
-async fn statuses_are_final_or_retried_as_specified() {
-    for status in [400, 406, 415] {
-        let collector = FakeCollector::scripted([Answer::status(status)]).await;
-        let mut sending = Sending::start(&base(&collector), &[], None);
-        sending.append([1, 2]).await;
-        let counts = sending.until(|counts| counts.exported == 1).await;
-        assert_eq!(counts.dropped[&DropReason::Rejected], 1, "{status}");
-        assert_eq!(counts.failures[&ExportFailure::Rejected], 1, "{status}");
-        assert_eq!(collector.accepted(), ["2"], "{status}");
-    }
-    for (status, reason) in [
-        (429, ExportFailure::Throttled),
-        (502, ExportFailure::Status5xx),
-        (503, ExportFailure::Status5xx),
-        (504, ExportFailure::Status5xx),
-    ] {
-        let script = [Answer::status(status), Answer::status(status)];
-        let collector = FakeCollector::scripted(script).await;
-        let mut sending = Sending::start(&base(&collector), &[], None);
-        sending.append([1, 2]).await;
-        let counts = sending.until(|counts| counts.exported == 2).await;
-        assert_eq!(counts.failures[&reason], 2, "{status}");
-        assert_eq!(counts.dropped.values().sum::<u64>(), 0, "{status}");
-        assert_eq!(collector.accepted(), ["1", "2"], "{status}");
-    }
-}
-
-#[tokio::test]
 async fn retry_after_is_honoured() {
     let collector = FakeCollector::scripted([Answer::retry_after(503, "1")]).await;
     let mut sending = Sending::start(&base(&collector), &[], None);
@@ -140,7 +108,6 @@ async fn partial_success_is_counted_and_not_sent_again() {
 
 #[tokio::test]
 async fn spans_of_a_batch_that_was_rejected_are_not_logged_as_sent() {
-    let event = r#"{"DocumentIncarnation":1,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
     for (answer, message, sent) in [
         (
             Answer::partial(1, "no"),
@@ -153,12 +120,10 @@ async fn spans_of_a_batch_that_was_rejected_are_not_logged_as_sent() {
             1,
         ),
     ] {
-        let imds = FakeImds::standing(Reply::ok(event)).await;
+        let imds = FakeImds::standing(event("Scheduled")).await;
         let collector = FakeCollector::scripted([answer]).await;
-        let mut command = Command::new(PROGRAM);
+        let mut command = exporter(&imds);
         command
-            .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
-            .arg(format!("--imds.url={}", imds.base()))
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector))
             .env("OTEL_LOGS_EXPORTER", "none");
         let mut exporter = Process::start_as(&mut command);
@@ -173,11 +138,11 @@ async fn spans_of_a_batch_that_was_rejected_are_not_logged_as_sent() {
 async fn incomplete_body_does_not_change_the_meaning_of_the_status() {
     let endless = vec![b'x'; 5 << 20];
     let script = [
-        Answer::cut(200, b"", End::Closed),
-        Answer::cut(200, b"{\"partial", End::Hanging),
-        Answer::cut(200, &endless, End::Hanging),
-        Answer::cut(400, &endless, End::Hanging),
-        Answer::cut(503, b"wait", End::Closed),
+        Answer::Reply(Answer::cut(200, b"").then_close()),
+        Answer::Reply(Answer::cut(200, b"{\"partial").then_hang()),
+        Answer::Reply(Answer::cut(200, &endless).then_hang()),
+        Answer::Reply(Answer::cut(400, &endless).then_hang()),
+        Answer::Reply(Answer::cut(503, b"wait").then_close()),
     ];
     let collector = FakeCollector::scripted(script).await;
     let environment = [("OTEL_EXPORTER_OTLP_TIMEOUT", "500")];
@@ -251,9 +216,9 @@ async fn standard_variables_set_path_headers_and_compression() {
 #[tokio::test]
 async fn collector_that_hangs_resets_or_is_slow_loses_no_spans() {
     let script = [
-        Answer::Hang,
-        Answer::Reset,
-        Answer::Slow(Duration::from_millis(100), 200),
+        Answer::hang(),
+        Answer::reset(),
+        Answer::slow(Duration::from_millis(100)),
     ];
     let collector = FakeCollector::scripted(script).await;
     let environment = [("OTEL_EXPORTER_OTLP_TIMEOUT", "1500")];
@@ -268,42 +233,11 @@ async fn collector_that_hangs_resets_or_is_slow_loses_no_spans() {
 #[tokio::test]
 async fn hanging_collector_does_not_delay_append() {
     let collector = FakeCollector::scripted([]).await;
-    collector.now(Answer::Hang);
+    collector.now(Answer::hang());
     let directory = tempfile::tempdir().unwrap();
     let sending = Sending::start(&base(&collector), &[], Some(directory.path()));
     // The sender waits for a response for ten seconds meanwhile.
     timeout(DEADLINE, sending.append(1..=50)).await.unwrap();
     assert_eq!(sending.counts.borrow().spooled, 50);
     assert!(collector.received().len() <= 1);
-}
-
-#[tokio::test]
-async fn each_batch_is_exported_with_its_own_resource() {
-    let collector = FakeCollector::scripted([]).await;
-    let mut sending = Sending::start(&base(&collector), &[], None);
-    for (number, host) in [(1, "web_0"), (2, "web_1"), (3, "web_1")] {
-        let resource = BTreeMap::from([("host.name".to_owned(), host.to_owned())]);
-        let batch = Batch {
-            resource,
-            ..batch(number)
-        };
-        sending.spool.append(batch, Clock::start().now());
-    }
-    sending.until(|counts| counts.exported == 3).await;
-    let hosts: Vec<_> = collector
-        .received()
-        .iter()
-        .map(|received| {
-            text(
-                &received.message.resource_spans[0]
-                    .resource
-                    .as_ref()
-                    .unwrap()
-                    .attributes,
-                "host.name",
-            )
-            .unwrap()
-        })
-        .collect();
-    assert_eq!(hosts, ["web_0", "web_1", "web_1"]);
 }

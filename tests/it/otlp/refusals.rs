@@ -1,6 +1,6 @@
 //! Statuses after which this exporter keeps spans, where the specification drops them, and 413.
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
     otlp::sender::RetryTiming,
@@ -8,11 +8,11 @@ use azure_scheduled_events_exporter::{
     time::Clock,
 };
 
-use super::sending::{Sending, TIMING, base, batch, batch_of, numbers};
+use super::sending::{Sending, TIMING, base, batch, batch_of, event, numbers};
 use crate::support::{
-    FakeImds, Reply,
-    collector::{Answer, FakeCollector, Received},
-    process::{PROGRAM, Process},
+    FakeImds,
+    collector::{Answer, FakeCollector},
+    process::{Process, exporter},
 };
 
 /// A batch is not retried during a test, unless another one is appended.
@@ -58,16 +58,13 @@ async fn a_token_that_is_refused_for_a_while_loses_no_spans() {
 /// The headers are read at the start only.
 #[tokio::test]
 async fn spans_survive_the_restart_that_brings_a_new_token() {
-    let event = r#"{"DocumentIncarnation":1,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
-    let imds = FakeImds::standing(Reply::ok(event)).await;
+    let imds = FakeImds::standing(event("Scheduled")).await;
     let collector = FakeCollector::scripted([]).await;
     collector.now(Answer::status(401));
     let directory = tempfile::tempdir().unwrap();
     let start = |token: &str| {
-        let mut command = Command::new(PROGRAM);
+        let mut command = exporter(&imds);
         command
-            .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
-            .arg(format!("--imds.url={}", imds.base()))
             .arg(format!("--state.directory={}", directory.path().display()))
             .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector))
             .env(
@@ -108,23 +105,6 @@ async fn a_new_span_is_sent_at_once_and_before_refused_ones() {
     assert_eq!(counts.spooled, 2, "the refused spans are kept");
     assert_eq!(collector.received()[2].spans().count(), 1);
     assert_eq!(collector.accepted(), ["2"]);
-}
-
-#[tokio::test]
-async fn batches_that_are_never_processed_do_not_hold_up_the_batches_behind_them() {
-    let collector = FakeCollector::scripted([]).await;
-    collector.now(Answer::Refuse("1", 500));
-    let mut sending = Sending::start(&base(&collector), &[], None);
-    // The sender runs when this task waits.
-    for number in [10, 11, 2, 3, 4] {
-        sending.spool.append(batch(number), Clock::start().now());
-    }
-    let counts = sending.until(|counts| counts.exported == 3).await;
-    assert_eq!(counts.spooled, 2);
-    let received = collector.received();
-    let spans = received.iter().flat_map(Received::spans);
-    let names: Vec<_> = spans.map(|span| span.name.as_str()).collect();
-    assert_eq!(names[..5], ["10", "11", "2", "3", "4"]);
 }
 
 #[tokio::test]

@@ -19,10 +19,11 @@ use azure_scheduled_events_exporter::{
     worker::Worker,
 };
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use serde_json::json;
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{DEADLINE, collector::FakeCollector, install_cryptography};
+use crate::support::{DEADLINE, Reply, collector::FakeCollector, install_cryptography};
 
 pub(super) const TIMING: RetryTiming = RetryTiming {
     initial_backoff: Duration::from_millis(5),
@@ -200,6 +201,26 @@ pub(super) fn log_batch(number: u64) -> Batch {
         records: vec![Record::Log(record)],
         ..batch
     }
+}
+
+pub(super) const EVENT_ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
+
+/// A Freeze of this VM.
+pub(super) fn event(status: &str) -> Reply {
+    event_of(status, "web_0")
+}
+
+pub(super) fn event_of(status: &str, resource: &str) -> Reply {
+    let event = json!({
+        "EventId": EVENT_ID, "EventStatus": status, "EventType": "Freeze", "ResourceType": "VirtualMachine",
+        "Resources": [resource], "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT", "EventSource": "Platform",
+        "DurationInSeconds": 5, "Description": "Host \"a\\b\"",
+    });
+    Reply::ok(json!({"DocumentIncarnation": 1, "Events": [event]}).to_string())
+}
+
+pub(super) fn no_event() -> Reply {
+    Reply::ok(r#"{"DocumentIncarnation":2,"Events":[]}"#)
 }
 
 pub(super) fn numbers(range: std::ops::RangeInclusive<u64>) -> Vec<String> {

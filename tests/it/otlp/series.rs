@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use opentelemetry_proto::tonic::metrics::v1::{DataPointFlags, Metric, metric::Data};
 
 use super::{
-    metrics::{HOUR, event, find, no_event, numbers, pushing, series, until},
-    sending::text,
+    metrics::{HOUR, find, numbers, pushing, series, until},
+    sending::{event, no_event, text},
 };
 use crate::support::{
     FakeImds,

@@ -1,28 +1,18 @@
 //! A scripted Alertmanager on a loopback socket, which records the alerts that it receives.
 
-use std::{
-    collections::VecDeque,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use azure_scheduled_events_exporter::time::Timestamp;
 use serde_json::Value;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::{JoinHandle, JoinSet},
+
+use super::{
+    DEADLINE, Reply,
+    listening::{ANY_PORT, Listening, RESTARTABLE},
+    request::Request,
 };
 
-use super::{DEADLINE, Reply, request::Request};
-
-/// Listens until it is dropped.
 #[derive(Debug)]
-pub(crate) struct FakeAlertmanager {
-    address: SocketAddr,
-    state: Arc<Mutex<State>>,
-    accepting: JoinHandle<()>,
-}
+pub(crate) struct FakeAlertmanager(Listening<State>);
 
 #[derive(Debug)]
 struct State {
@@ -52,40 +42,32 @@ impl ReceivedAlert {
 impl FakeAlertmanager {
     /// Answers with these replies, then with 200.
     pub(crate) async fn scripted(replies: impl IntoIterator<Item = Reply>) -> Self {
-        Self::start("127.0.0.1:0", replies.into_iter().collect(), Reply::ok("")).await
+        Self::start(ANY_PORT, replies.into_iter().collect(), Reply::ok("")).await
     }
 
     /// Answers every request with this reply.
     pub(crate) async fn standing(reply: Reply) -> Self {
-        Self::start("127.0.0.1:0", VecDeque::new(), reply).await
+        Self::start(ANY_PORT, VecDeque::new(), reply).await
     }
 
-    /// Answers with 200, on an address that is not the source address of all clients: while it restarts, none of them
-    /// can get its port.
+    /// Answers with 200.
     #[cfg_attr(
         not(feature = "soak"),
         expect(dead_code, reason = "the soak test restarts it")
     )]
     pub(crate) async fn restartable() -> Self {
-        Self::start("127.0.0.2:0", VecDeque::new(), Reply::ok("")).await
+        Self::start(RESTARTABLE, VecDeque::new(), Reply::ok("")).await
     }
 
     async fn start(address: &str, script: VecDeque<Reply>, standing: Reply) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let state = Arc::new(Mutex::new(State {
+        let state = State {
             script,
             standing,
             requests: Vec::new(),
             status: Reply::ok(r#"{"cluster":{"status":"ready"}}"#),
             status_requests: Vec::new(),
-        }));
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&state)));
-        Self {
-            address,
-            state,
-            accepting,
-        }
+        };
+        Self(Listening::start(address, state, State::respond).await)
     }
 
     /// Closes the port and all connections, and listens again.
@@ -94,39 +76,35 @@ impl FakeAlertmanager {
         expect(dead_code, reason = "the soak test restarts it")
     )]
     pub(crate) async fn restart(&mut self) {
-        self.accepting.abort();
-        // Ended by the abort: its listener is closed.
-        (&mut self.accepting).await.ok();
-        let listener = TcpListener::bind(self.address).await.unwrap();
-        self.accepting = tokio::spawn(accept(listener, Arc::clone(&self.state)));
+        self.0.restart().await;
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.0.address
     }
 
     /// The value of `--alertmanager.url`.
     pub(crate) fn base(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.0.address)
     }
 
     /// Answers every request with this reply from now on.
     pub(crate) fn now(&self, reply: Reply) {
-        self.state.lock().unwrap().standing = reply;
+        self.0.state().standing = reply;
     }
 
     /// Answers requests for the status with this reply from now on.
     pub(crate) fn status(&self, reply: Reply) {
-        self.state.lock().unwrap().status = reply;
+        self.0.state().status = reply;
     }
 
     pub(crate) fn status_requests(&self) -> Vec<Request> {
-        self.state.lock().unwrap().status_requests.clone()
+        self.0.state().status_requests.clone()
     }
 
     /// The requests with alerts.
     pub(crate) fn requests(&self) -> Vec<Request> {
-        self.state.lock().unwrap().requests.clone()
+        self.0.state().requests.clone()
     }
 
     /// The alerts of every request so far.
@@ -142,8 +120,12 @@ impl FakeAlertmanager {
     }
 
     /// The alerts since the last call, whose requests are forgotten.
+    #[cfg_attr(
+        not(feature = "soak"),
+        expect(dead_code, reason = "the soak test forgets them")
+    )]
     pub(crate) fn take_alerts(&self) -> Vec<ReceivedAlert> {
-        let requests = std::mem::take(&mut self.state.lock().unwrap().requests);
+        let requests = std::mem::take(&mut self.0.state().requests);
         Self::alerts_of(&requests)
     }
 
@@ -161,6 +143,12 @@ impl FakeAlertmanager {
             .collect()
     }
 
+    /// Waits for the first alert.
+    pub(crate) async fn until_pushed(&self) {
+        self.until("an alert is pushed", |it| !it.alerts().is_empty())
+            .await;
+    }
+
     /// Waits for a condition.
     pub(crate) async fn until(&self, what: &str, is_met: impl Fn(&Self) -> bool) {
         let deadline = tokio::time::Instant::now() + DEADLINE;
@@ -176,38 +164,14 @@ impl FakeAlertmanager {
     }
 }
 
-async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
-    // Closed together with the listener.
-    let mut connections = JoinSet::new();
-    loop {
-        let (stream, _peer) = listener.accept().await.unwrap();
-        connections.spawn(serve(stream, Arc::clone(&state)));
-        while connections.try_join_next().is_some() {}
-    }
-}
-
-async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
-    let mut left = Vec::new();
-    while let Some(request) = Request::read(&mut stream, &mut left).await {
-        let reply = {
-            let mut state = state.lock().unwrap();
-            if request.method == "GET" {
-                state.status_requests.push(request);
-                state.status.clone()
-            } else {
-                state.requests.push(request);
-                let next = state.script.pop_front();
-                next.unwrap_or_else(|| state.standing.clone())
-            }
-        };
-        if !reply.send(&mut stream).await {
-            return;
+impl State {
+    fn respond(&mut self, request: Request) -> Reply {
+        if request.method == "GET" {
+            self.status_requests.push(request);
+            return self.status.clone();
         }
-    }
-}
-
-impl Drop for FakeAlertmanager {
-    fn drop(&mut self) {
-        self.accepting.abort();
+        self.requests.push(request);
+        let next = self.script.pop_front();
+        next.unwrap_or_else(|| self.standing.clone())
     }
 }

@@ -1,11 +1,7 @@
 //! A scripted OTLP collector on a loopback socket, which records requests as OpenTelemetry's messages.
 
 use std::{
-    collections::VecDeque,
-    io::Read as _,
-    net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard},
-    time::Duration,
+    collections::VecDeque, io::Read as _, net::SocketAddr, sync::MutexGuard, time::Duration,
 };
 
 use flate2::read::GzDecoder;
@@ -21,67 +17,61 @@ use opentelemetry_proto::tonic::{
     trace::v1::Span,
 };
 use prost::Message as _;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-    task::{JoinHandle, JoinSet},
-    time::Instant,
+use tokio::time::Instant;
+
+use super::{
+    Reply,
+    listening::{ANY_PORT, Listening, RESTARTABLE},
+    request::Request,
 };
 
 /// The response to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
-    /// A status, more header lines, and a body.
-    Status(u16, String, Vec<u8>),
-    /// A status after a delay.
-    Slow(Duration, u16),
-    /// None; the connection stays open.
-    Hang,
-    /// None; the connection is closed.
-    Reset,
-    /// Exactly these bytes.
-    Cut(Vec<u8>, End),
+    Reply(Reply),
     /// 404 for a request to this path, else 200: a Collector without a pipeline for the signal.
     NotFound(&'static str),
     /// This status for a request that contains a span or a metric whose name begins with this text, else 200.
     Refuse(&'static str, u16),
 }
 
-/// The end of an incomplete response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    Closed,
-    Hanging,
-    /// The same bytes again, until the client closes the connection.
-    Repeated,
-}
-
 impl Answer {
     pub(crate) fn status(status: u16) -> Self {
-        Self::Status(status, String::new(), Vec::new())
+        Self::http(status, &[], b"")
+    }
+
+    pub(crate) fn http(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Self {
+        Self::Reply(Reply::http(&format!("{status} So"), headers, body))
     }
 
     pub(crate) fn retry_after(status: u16, value: &str) -> Self {
-        Self::Status(status, format!("retry-after: {value}\r\n"), Vec::new())
+        Self::http(status, &[("retry-after", value)], b"")
     }
 
-    /// A response with a body shorter than its Content-Length.
-    pub(crate) fn cut(status: u16, body: &[u8], end: End) -> Self {
+    /// 200 after a delay.
+    pub(crate) fn slow(delay: Duration) -> Self {
+        Self::Reply(Reply::http("200 So", &[], b"").after(delay))
+    }
+
+    /// None; the connection stays open.
+    pub(crate) fn hang() -> Self {
+        Self::Reply(Reply::silence())
+    }
+
+    /// None; the connection is closed.
+    pub(crate) fn reset() -> Self {
+        Self::Reply(Reply::raw([]).then_close())
+    }
+
+    /// The beginning of a response with a body shorter than its Content-Length.
+    pub(crate) fn cut(status: u16, body: &[u8]) -> Reply {
         let head = format!("HTTP/1.1 {status} So\r\ncontent-length: 99999999\r\n\r\n");
-        Self::Cut([head.as_bytes(), body].concat(), end)
+        Reply::raw([head.as_bytes(), body].concat())
     }
 
-    fn is_success(&self) -> bool {
-        match self {
-            Self::Status(status, ..) | Self::Slow(_, status) => *status == 200,
-            Self::Cut(bytes, _) => bytes.starts_with(b"HTTP/1.1 200 "),
-            Self::Hang | Self::Reset | Self::NotFound(_) | Self::Refuse(..) => false,
-        }
-    }
-
-    /// The response to a request, where it depends on the request.
-    fn resolved_for(self, received: &Received) -> Self {
+    fn reply_to(self, received: &Received) -> Reply {
         let status = match self {
+            Self::Reply(reply) => return reply,
             Self::Refuse(name, status)
                 if received.spans().any(|span| span.name.starts_with(name))
                     || received.metrics().any(|it| it.name.starts_with(name)) =>
@@ -90,9 +80,8 @@ impl Answer {
             }
             Self::NotFound(path) if received.line.contains(path) => 404,
             Self::NotFound(_) | Self::Refuse(..) => 200,
-            other => return other,
         };
-        Self::status(status)
+        Reply::http(&format!("{status} So"), &[], b"")
     }
 
     pub(crate) fn partial(rejected_spans: i64, error_message: &str) -> Self {
@@ -101,11 +90,7 @@ impl Answer {
             error_message: error_message.to_owned(),
         });
         let body = ExportTraceServiceResponse { partial_success }.encode_to_vec();
-        Self::Status(
-            200,
-            "content-type: application/x-protobuf\r\n".to_owned(),
-            body,
-        )
+        Self::http(200, &[("content-type", "application/x-protobuf")], &body)
     }
 }
 
@@ -139,6 +124,35 @@ pub(crate) fn uid(record: &LogRecord) -> String {
 }
 
 impl Received {
+    fn decode(request: Request) -> Self {
+        let mut body = request.bytes;
+        if request
+            .headers
+            .contains(&("content-encoding".to_owned(), "gzip".to_owned()))
+        {
+            let mut plain = Vec::new();
+            GzDecoder::new(&body[..]).read_to_end(&mut plain).unwrap();
+            body = plain;
+        }
+        let (mut message, mut logs, mut metrics) = (None, None, None);
+        if request.target.ends_with("/v1/logs") {
+            logs = Some(ExportLogsServiceRequest::decode(&body[..]).unwrap());
+        } else if request.target.ends_with("/v1/metrics") {
+            metrics = Some(ExportMetricsServiceRequest::decode(&body[..]).unwrap());
+        } else {
+            message = Some(ExportTraceServiceRequest::decode(&body[..]).unwrap());
+        }
+        Self {
+            line: format!("{} {} HTTP/1.1", request.method, request.target),
+            headers: request.headers,
+            message: message.unwrap_or_default(),
+            logs: logs.unwrap_or_default(),
+            metrics: metrics.unwrap_or_default(),
+            at: Instant::now(),
+            is_accepted: false,
+        }
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
@@ -163,8 +177,7 @@ impl Received {
 #[derive(Debug)]
 pub(crate) struct FakeCollector {
     pub(crate) address: SocketAddr,
-    state: Arc<Mutex<State>>,
-    accepting: JoinHandle<()>,
+    listening: Listening<State>,
 }
 
 #[derive(Debug)]
@@ -181,34 +194,30 @@ struct State {
 impl FakeCollector {
     /// Answers with the script, then with 200.
     pub(crate) async fn scripted(script: impl IntoIterator<Item = Answer>) -> Self {
-        Self::start("127.0.0.1:0", script).await
+        Self::start(ANY_PORT, script).await
     }
 
-    /// Answers with 200, on an address that is not the source address of all clients: while it restarts, none of them
-    /// can get its port.
+    /// Answers with 200.
     #[cfg_attr(
         not(feature = "soak"),
         expect(dead_code, reason = "the soak test restarts it")
     )]
     pub(crate) async fn restartable() -> Self {
-        Self::start("127.0.0.2:0", []).await
+        Self::start(RESTARTABLE, []).await
     }
 
     async fn start(address: &str, script: impl IntoIterator<Item = Answer>) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let state = Arc::new(Mutex::new(State {
+        let state = State {
             script: script.into_iter().collect(),
             standing: Answer::status(200),
             received: Vec::new(),
             probe: Answer::status(200),
             probes: Vec::new(),
-        }));
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&state)));
+        };
+        let listening = Listening::start(address, state, State::respond).await;
         Self {
-            address,
-            state,
-            accepting,
+            address: listening.address,
+            listening,
         }
     }
 
@@ -218,11 +227,7 @@ impl FakeCollector {
         expect(dead_code, reason = "the soak test restarts it")
     )]
     pub(crate) async fn restart(&mut self) {
-        self.accepting.abort();
-        // Ended by the abort: its listener is closed.
-        (&mut self.accepting).await.ok();
-        let listener = TcpListener::bind(self.address).await.unwrap();
-        self.accepting = tokio::spawn(accept(listener, Arc::clone(&self.state)));
+        self.listening.restart().await;
     }
 
     pub(crate) fn base(&self) -> String {
@@ -271,118 +276,26 @@ impl FakeCollector {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        self.listening.state()
     }
 }
 
-impl Drop for FakeCollector {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
-async fn accept(listener: TcpListener, state: Arc<Mutex<State>>) {
-    // Closed together with the listener.
-    let mut connections = JoinSet::new();
-    loop {
-        let (stream, _peer) = listener.accept().await.unwrap();
-        connections.spawn(serve(stream, Arc::clone(&state)));
-        while connections.try_join_next().is_some() {}
-    }
-}
-
-async fn serve(mut stream: TcpStream, state: Arc<Mutex<State>>) {
-    while let Some(mut received) = read(&mut stream).await {
+impl State {
+    fn respond(&mut self, request: Request) -> Reply {
+        let mut received = Received::decode(request);
         let is_probe = received.message.resource_spans.is_empty()
             && received.logs.resource_logs.is_empty()
             && received.metrics.resource_metrics.is_empty();
-        let answer = if is_probe {
-            let mut state = state.lock().unwrap();
-            state.probes.push(received.line);
-            state.probe.clone()
-        } else {
-            let mut state = state.lock().unwrap();
-            let answer = state.script.pop_front();
-            let answer = answer
-                .unwrap_or_else(|| state.standing.clone())
-                .resolved_for(&received);
-            received.is_accepted = answer.is_success();
-            state.received.push(received);
-            answer
-        };
-        let (status, headers, body) = match answer {
-            Answer::Status(status, headers, body) => (status, headers, body),
-            Answer::Slow(after, status) => {
-                tokio::time::sleep(after).await;
-                (status, String::new(), Vec::new())
-            }
-            Answer::Hang => std::future::pending().await,
-            Answer::Reset | Answer::NotFound(_) | Answer::Refuse(..) => return,
-            Answer::Cut(bytes, end) => {
-                // The client may close the connection before it has read everything.
-                stream.write_all(&bytes).await.ok();
-                match end {
-                    End::Repeated => {
-                        while stream.write_all(&bytes).await.is_ok() {}
-                        return;
-                    }
-                    End::Closed => return,
-                    End::Hanging => std::future::pending().await,
-                }
-            }
-        };
-        let length = body.len();
-        let head = format!("HTTP/1.1 {status} So\r\n{headers}content-length: {length}\r\n\r\n");
-        if stream
-            .write_all(&[head.as_bytes(), &body].concat())
-            .await
-            .is_err()
-        {
-            return;
+        if is_probe {
+            let reply = self.probe.clone().reply_to(&received);
+            self.probes.push(received.line);
+            return reply;
         }
+        let answer = self.script.pop_front();
+        let answer = answer.unwrap_or_else(|| self.standing.clone());
+        let reply = answer.reply_to(&received);
+        received.is_accepted = reply.is_ok();
+        self.received.push(received);
+        reply
     }
-}
-
-async fn read(stream: &mut TcpStream) -> Option<Received> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(stream.read_u8().await.ok()?);
-    }
-    let head = String::from_utf8(head).unwrap();
-    let mut lines = head.trim_end().split("\r\n");
-    let line = lines.next().unwrap().to_owned();
-    let headers: Vec<_> = lines
-        .map(|line| line.split_once(": ").unwrap())
-        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
-        .collect();
-    let get = |name: &str| {
-        headers
-            .iter()
-            .find(|(known, _)| known == name)
-            .map(|(_, value)| value.as_str())
-    };
-    let mut body = vec![0; get("content-length")?.parse().unwrap()];
-    stream.read_exact(&mut body).await.ok()?;
-    if get("content-encoding") == Some("gzip") {
-        let mut plain = Vec::new();
-        GzDecoder::new(&body[..]).read_to_end(&mut plain).unwrap();
-        body = plain;
-    }
-    let (mut message, mut logs, mut metrics) = (None, None, None);
-    if line.contains("/v1/logs ") {
-        logs = Some(ExportLogsServiceRequest::decode(&body[..]).unwrap());
-    } else if line.contains("/v1/metrics ") {
-        metrics = Some(ExportMetricsServiceRequest::decode(&body[..]).unwrap());
-    } else {
-        message = Some(ExportTraceServiceRequest::decode(&body[..]).unwrap());
-    }
-    Some(Received {
-        message: message.unwrap_or_default(),
-        logs: logs.unwrap_or_default(),
-        metrics: metrics.unwrap_or_default(),
-        line,
-        headers,
-        at: Instant::now(),
-        is_accepted: false,
-    })
 }

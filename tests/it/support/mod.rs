@@ -6,6 +6,7 @@ pub(crate) mod exporter;
 pub(crate) mod golden;
 pub(crate) mod grpc;
 pub(crate) mod imds;
+mod listening;
 pub(crate) mod pki;
 pub(crate) mod process;
 mod reply;

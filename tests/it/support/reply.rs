@@ -103,6 +103,10 @@ impl Reply {
         (self, Gate(open))
     }
 
+    pub(super) fn is_ok(&self) -> bool {
+        self.bytes.starts_with(b"HTTP/1.1 200 ")
+    }
+
     /// No response; the connection stays open.
     pub(crate) fn silence() -> Self {
         Self::raw([]).then_hang()

@@ -10,6 +10,8 @@ pub(crate) struct Request {
     /// Names in lower case, in the order of the request.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
+    /// The body as it was sent, which need not be text.
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Request {
@@ -38,6 +40,7 @@ impl Request {
                 .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
                 .collect(),
             body: String::new(),
+            bytes: Vec::new(),
         };
         let body_length = request
             .header("content-length")
@@ -46,7 +49,8 @@ impl Request {
             more(stream, left).await?;
         }
         let rest = left.split_off(head_length + body_length);
-        request.body = String::from_utf8(left.split_off(head_length)).unwrap();
+        request.bytes = left.split_off(head_length);
+        request.body = String::from_utf8_lossy(&request.bytes).into_owned();
         *left = rest;
         Some(request)
     }

@@ -74,28 +74,6 @@ fn link_to_the_dashboard_has_the_cluster() {
 }
 
 #[test]
-fn events_of_other_vms_have_no_alert_and_those_of_an_unknown_vm_name_their_resources() {
-    let mut preempt = tracked("Preempt", "Platform", Some(30));
-    preempt.scope = EventScope::Other;
-    assert_eq!(alerts(&snapshot([preempt.clone()]), at(0)), []);
-    preempt.scope = EventScope::Unknown;
-    preempt.event.resources = Some(vec!["web_4".into(), "web_5".into()]);
-    let mut snapshot = snapshot([preempt]);
-    snapshot.vm_name = None;
-    let [alert] = alerts(&snapshot, at(0)).try_into().unwrap();
-    let summary = &alert.annotations["summary"];
-    assert_eq!(
-        summary,
-        "Preempt of web_4 and 1 more VM may affect this VM at 13:47:10 UTC"
-    );
-    let description = &alert.annotations["description"];
-    assert!(
-        description.starts_with("VMs: web_4, web_5 (2)\nWhat: Preempt: "),
-        "{description}"
-    );
-}
-
-#[test]
 fn alert_is_serialised_as_the_api_specifies() {
     let alert = &alerts(&snapshot([tracked("Preempt", "", Some(30))]), at(0))[0];
     let json: serde_json::Value = serde_json::to_value(alert).unwrap();

@@ -351,13 +351,3 @@ fn each_change_is_tried_once_while_another_one_waits_for_its_next_attempt() {
     assert!(setup.queue.has_untried_news(setup.now.wall));
     assert_eq!(setup.sent().len(), 2);
 }
-
-#[test]
-fn external_labels_are_in_every_alert() {
-    let mut setup = Setup::new();
-    let labels = Labels::from([("cluster".into(), "eu-1".to_owned())]);
-    setup.queue = AlertQueue::new(PushTiming::default(), labels);
-    setup.poll(0, &freeze());
-    let [alert] = setup.sent().try_into().unwrap();
-    assert_eq!(alert.labels["cluster"], "eu-1");
-}
