@@ -7,13 +7,14 @@ use opentelemetry_proto::tonic::metrics::v1::{
 };
 
 use super::{
-    metrics::{pushing, until},
+    metrics::pushing,
     sending::{event, no_event},
 };
 use crate::support::{
-    FakeImds,
+    DEADLINE, FakeImds,
     collector::{Answer, FakeCollector, Received},
     exporter::Exporter,
+    wait_until,
 };
 
 const DELTA: [(&str, &str); 3] = [
@@ -125,8 +126,10 @@ async fn deltas_add_up_over_failed_and_unanswered_pushes_and_a_restart() {
         let exporter = Exporter::start(pushing(&imds, &collector, &DELTA));
         let before = collector.received().len();
         imds.until_requests(imds.event_requests() + 5).await;
-        let has_enough = |_: &Received| collector.received().len() > before + 12;
-        until(&collector, "pushes", has_enough).await;
+        wait_until(DEADLINE, "pushes", || {
+            (collector.received().len() > before + 12).then_some(())
+        })
+        .await;
         imds.now(no_event());
         exporter
             .until("the end", |it| {
