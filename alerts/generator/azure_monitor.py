@@ -88,7 +88,7 @@ def _parameters() -> dict:
         "criticalActionGroupIds": parameter("array", "Action groups of critical alerts, for example a pager"),
         "warningActionGroupIds": parameter("array", "Action groups of warnings and Spot evictions", defaultValue=[]),
         "optionalRules": parameter("bool", "Include the rules of optional.rules.yml", defaultValue=False),
-        "grafanaUrl": parameter("string", "URL of your Grafana, for the links to dashboards", defaultValue=""),
+        "grafanaUrl": parameter("string", "URL of your Grafana, for the links to dashboards; empty: no such links", defaultValue=""),
         "runbookUrl": parameter("string", "URL of the runbooks", defaultValue=RUNBOOKS),
     }
 
@@ -170,11 +170,12 @@ def _annotations(rule: dict) -> dict[str, str]:
         texts = {"summary": f"{prefix}{{{{ $labels.summary }}}}", "description": "{{ $labels.description }}"}
     else:
         texts = {name: rule["annotations"][name] for name in ("summary", "description")} | TEXTS.get(rule["alert"], {})
-    dashboard = rule["annotations"]["dashboard_url"].replace("{{ with $labels.cluster }}", "").replace("{{ end }}", "")
+    dashboard = rule["annotations"]["dashboard_url"].removeprefix('{{ with "" }}{{ . }}')
+    dashboard = dashboard.replace("{{ with $labels.cluster }}", "").replace("{{ end }}", "")
     dashboard = dashboard.replace("{{ . |", "{{ $labels.cluster |").replace(" | urlquery", "")
     anchor = rule["annotations"]["runbook_url"].removeprefix(RUNBOOKS)
     return {
         **texts,
-        "dashboard_url": f"[concat(parameters('grafanaUrl'), '{dashboard}')]",
+        "dashboard_url": f"[if(empty(parameters('grafanaUrl')), '', concat(parameters('grafanaUrl'), '{dashboard}'))]",
         "runbook_url": f"[concat(parameters('runbookUrl'), '{anchor}')]",
     }

@@ -11,12 +11,15 @@
     // Selects the targets that are exporters of Scheduled Events.
     selector: 'job="azure-scheduled-events"',
     dashboardFolder: 'Azure',
+    // For the links of alerts to dashboards; empty: no such links.
+    grafanaUrl: '',
     // Also the alerts of optional.rules.yml.
     optional: false,
   },
 
   local shipped = 'up{job="azure-scheduled-events"}',
-  local rules(text) = std.parseYaml(std.strReplace(text, shipped, 'up{%s}' % $._config.selector)).groups,
+  local linked(text) = std.strReplace(text, '{{ with "" }}', '{{ with "%s" }}' % $._config.grafanaUrl),
+  local rules(text) = std.parseYaml(std.strReplace(linked(text), shipped, 'up{%s}' % $._config.selector)).groups,
 
   // Groups with alerts and the records that they read. A group is evaluated in order, so its records stay with its alerts.
   prometheusAlerts+:: {

@@ -77,6 +77,7 @@ def to_plain(rule: dict) -> dict:
 
 def evaluated(text: str) -> str:
     """A text, or the result of a concatenation. What begins with a bracket is an expression of the template language."""
+    text = re.sub(r"^\[if\(empty\(parameters\('grafanaUrl'\)\), '', (.*)\)\]$", r"[\1]", text)
     found = re.fullmatch(r"\[concat\(parameters\('(grafanaUrl|runbookUrl)'\), '([^']*)'\)\]", text)
     if found:
         return f"https://{found[1]}{found[2]}"
