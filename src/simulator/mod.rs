@@ -42,7 +42,7 @@ use self::{
 };
 use crate::{
     base::{system, time::Clock},
-    http::server::{Abort, Handler, HandlerResponse, RequestedHost, requested_host},
+    http::server::{Abort, Handler, HandlerResponse, is_host_allowed},
 };
 
 /// In bytes; bodies are scenario files and approvals.
@@ -85,17 +85,13 @@ impl Simulator {
 
     /// A web page that rebinds its own name to the address of the simulator (DNS rebinding) must not control it.
     fn is_own_host(&self, head: &Parts) -> bool {
-        match requested_host(&head.uri, &head.headers) {
-            RequestedHost::Missing | RequestedHost::Address => true,
-            RequestedHost::Name(name) => {
-                let world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
-                let own = [Some("localhost"), self.host_name.as_deref()].into_iter();
-                own.flatten()
-                    .chain([&*world.vm.name])
-                    .any(|own| own.eq_ignore_ascii_case(&name))
-            }
-            RequestedHost::Invalid => false,
-        }
+        is_host_allowed(&head.uri, &head.headers, |name| {
+            let world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+            let own = [Some("localhost"), self.host_name.as_deref()].into_iter();
+            own.flatten()
+                .chain([&*world.vm.name])
+                .any(|own| own.eq_ignore_ascii_case(name))
+        })
     }
 
     fn handle(&self, request: &Request) -> Action {

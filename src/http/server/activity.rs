@@ -13,10 +13,9 @@ use tokio::{
     sync::watch,
     time::Instant,
 };
-use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tokio_util::{either::Either, sync::CancellationToken};
 
-use super::stream::Stream;
+use super::Stream;
 
 /// A client that reads takes its response within this time. After it, the connection may be evicted.
 pub(super) const RESPONSE_GRACE: Duration = Duration::from_secs(1);
@@ -139,16 +138,19 @@ impl ConnectionActivity {
 /// A stream that begins a phase when the first bytes of a request arrive, and when a response has been sent.
 #[derive(Debug)]
 pub(super) struct ActivityStream {
-    pub(super) stream: Box<dyn Stream>,
+    pub(super) stream: Stream,
     pub(super) activity: ConnectionActivity,
 }
 
 impl Drop for ActivityStream {
     fn drop(&mut self) {
-        if self.activity.get().phase == ConnectionPhase::Aborted
-            && let Err(error) = self.stream.tcp().set_zero_linger()
-        {
-            debug!(%error, "connection is closed without a reset");
+        if self.activity.get().phase == ConnectionPhase::Aborted {
+            let tcp = match &self.stream {
+                Either::Left(tcp) => tcp,
+                Either::Right(tls) => tls.get_ref().0,
+            };
+            // Without it, the connection is closed without a reset.
+            tcp.set_zero_linger().ok();
         }
     }
 }

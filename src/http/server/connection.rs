@@ -13,10 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::{
-    Abort, Acceptor, Handler, HandlerResponse, ServerLimits,
+    Abort, Acceptor, Handler, HandlerResponse, ServerLimits, Stream,
     activity::{ActivityStream, ConnectionPhase},
     slots::Slot,
-    stream::Stream,
 };
 
 pub(super) struct ConnectionTask {
@@ -39,7 +38,7 @@ impl ConnectionTask {
 
     async fn accept(&self, stream: TcpStream, slot: &Slot) {
         let Some(acceptor) = &self.acceptor else {
-            return self.serve(Box::new(stream), slot).await;
+            return self.serve(Stream::Left(stream), slot).await;
         };
         let accepted = tokio::select! {
             () = self.stopping.cancelled() => return,
@@ -52,7 +51,7 @@ impl ConnectionTask {
         }
     }
 
-    async fn serve(&self, stream: Box<dyn Stream>, slot: &Slot) {
+    async fn serve(&self, stream: Stream, slot: &Slot) {
         let mut observed = slot.activity.subscribe();
         let io = TokioIo::new(ActivityStream {
             stream,

@@ -16,7 +16,6 @@ mod activity;
 mod connection;
 mod host;
 mod slots;
-mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -31,13 +30,11 @@ use tokio::{
     task::{JoinSet, yield_now},
     time::{sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_rustls::server::TlsStream;
+use tokio_util::{either::Either, sync::CancellationToken};
 use tracing::{debug, warn};
 
-pub(crate) use self::{
-    host::{RequestedHost, normalized, requested_host},
-    stream::{Acceptor, Stream},
-};
+pub(crate) use self::host::{is_host_allowed, normalized};
 use crate::base::system;
 use activity::ConnectionPhase;
 use connection::ConnectionTask;
@@ -115,6 +112,17 @@ impl ServerLimits {
 pub struct Abort;
 
 pub type HandlerResponse = Response<Full<Bytes>>;
+
+/// The byte stream under HTTP: TCP, or TLS over TCP.
+pub(crate) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
+
+/// Makes the stream under HTTP of an accepted connection, such as by a TLS handshake.
+#[async_trait]
+pub(crate) trait Acceptor: Send + Sync + 'static {
+    /// Has to be done within [`ServerLimits::header_timeout`]. Meanwhile, the connection counts as one that has sent no
+    /// request.
+    async fn accept(&self, stream: TcpStream) -> io::Result<Stream>;
+}
 
 /// Extension of a request whose client has not shown the credentials that other paths require: its response must not
 /// contain what they protect.

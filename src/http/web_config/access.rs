@@ -14,7 +14,7 @@ use hyper::{
 use tokio::time::Instant;
 
 use super::{
-    config_source::ConfigSource,
+    files::ConfigSource,
     passwords::{Credentials, Passwords},
     rate_limit::TokenBucket,
     settings::Settings,
@@ -22,49 +22,28 @@ use super::{
 use crate::http::server::{Abort, Anonymous, Handler, HandlerResponse};
 
 pub(super) struct Access {
-    source: Arc<ConfigSource>,
-    passwords: Passwords,
-    bucket: Mutex<TokenBucket>,
-    started_at: Instant,
+    pub(super) source: Arc<ConfigSource>,
+    pub(super) passwords: Passwords,
+    pub(super) bucket: Mutex<TokenBucket>,
+    pub(super) started_at: Instant,
     /// Paths that need no password and do not count for the rate limit: probes, which a kubelet or a load balancer
     /// sends.
-    open_paths: &'static [&'static str],
-    handler: Arc<dyn Handler>,
+    pub(super) open_paths: &'static [&'static str],
+    pub(super) handler: Arc<dyn Handler>,
 }
 
-/// The settings that a request was decided by.
-#[derive(Clone)]
-struct Decided(Arc<Settings>);
-
 impl Access {
-    pub(super) fn new(
-        source: Arc<ConfigSource>,
-        passwords: Passwords,
-        open_paths: &'static [&'static str],
-        handler: Arc<dyn Handler>,
-    ) -> Self {
-        Self {
-            source,
-            passwords,
-            bucket: Mutex::default(),
-            started_at: Instant::now(),
-            open_paths,
-            handler,
-        }
-    }
-
-    fn is_within_rate_limit(&self, settings: &Settings) -> bool {
-        let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        bucket.allow(settings.rate_limit, self.started_at.elapsed())
-    }
-
     /// The status of the refusal of a request.
     async fn refused(
         &self,
         settings: &Settings,
         request: &Request<Incoming>,
     ) -> Option<StatusCode> {
-        if !self.is_within_rate_limit(settings) {
+        let is_within_rate_limit = {
+            let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
+            bucket.allow(settings.rate_limit, self.started_at.elapsed())
+        };
+        if !is_within_rate_limit {
             return Some(StatusCode::TOO_MANY_REQUESTS);
         }
         if settings.users.is_empty() {
@@ -92,28 +71,18 @@ impl Handler for Access {
             if !settings.users.is_empty() {
                 request.extensions_mut().insert(Anonymous);
             }
-            request.extensions_mut().insert(Decided(settings));
             return None;
         }
         let Some(settings) = self.source.settings().await else {
             return Some(refusal(StatusCode::INTERNAL_SERVER_ERROR));
         };
-        if let Some(status) = self.refused(&settings, request).await {
-            let mut response = refusal(status);
-            add_headers(&settings, &mut response);
-            return Some(response);
-        }
-        request.extensions_mut().insert(Decided(settings));
-        None
+        let status = self.refused(&settings, request).await?;
+        Some(with_headers(&settings, refusal(status)))
     }
 
-    async fn handle(&self, mut request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
-        let decided = request.extensions_mut().remove::<Decided>();
-        let mut response = self.handler.handle(request).await?;
-        if let Some(Decided(settings)) = decided {
-            add_headers(&settings, &mut response);
-        }
-        Ok(response)
+    async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
+        let response = self.handler.handle(request).await?;
+        Ok(with_headers(&self.source.last_valid(), response))
     }
 
     fn makes_large_body(&self, request: &Request<Incoming>) -> bool {
@@ -126,22 +95,22 @@ fn refusal(status: StatusCode) -> HandlerResponse {
     let reason = status.canonical_reason().unwrap_or_default();
     let mut response = Response::new(Full::new(Bytes::from(format!("{reason}\n"))));
     *response.status_mut() = status;
-    let text = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, text);
-    let nosniff = HeaderValue::from_static("nosniff");
-    response
-        .headers_mut()
-        .insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+    let mut set = |name, value| {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(name, value)
+    };
+    set(CONTENT_TYPE, "text/plain; charset=utf-8");
+    set(X_CONTENT_TYPE_OPTIONS, "nosniff");
     if status == StatusCode::UNAUTHORIZED {
-        let basic = HeaderValue::from_static("Basic");
-        response.headers_mut().insert(WWW_AUTHENTICATE, basic);
+        set(WWW_AUTHENTICATE, "Basic");
     }
     response
 }
 
-/// They replace our own.
-fn add_headers(settings: &Settings, response: &mut HandlerResponse) {
+/// Those of the settings replace our own.
+fn with_headers(settings: &Settings, mut response: HandlerResponse) -> HandlerResponse {
     for (name, value) in &settings.headers {
         response.headers_mut().insert(name, value.clone());
     }
+    response
 }

@@ -9,7 +9,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::config_source::ConfigSource;
+use super::files::ConfigSource;
 use crate::http::server::{Acceptor, Stream};
 
 /// The most bytes that are read of a request without TLS on a port with TLS.
@@ -24,7 +24,7 @@ pub(super) struct Handshakes {
 
 #[async_trait]
 impl Acceptor for Handshakes {
-    async fn accept(&self, stream: TcpStream) -> io::Result<Box<dyn Stream>> {
+    async fn accept(&self, stream: TcpStream) -> io::Result<Stream> {
         let mut first = [0];
         let received = stream.peek(&mut first).await?;
         // A handshake begins with 0x16, a request of HTTP with the name of a method.
@@ -35,11 +35,11 @@ impl Acceptor for Handshakes {
         let config =
             config.ok_or_else(|| io::Error::other("the web configuration is not valid"))?;
         let stream = TlsAcceptor::from(config).accept(stream).await?;
-        Ok(Box::new(stream))
+        Ok(Stream::Right(Box::new(stream)))
     }
 }
 
-async fn refuse_plain(mut stream: TcpStream) -> io::Result<Box<dyn Stream>> {
+async fn refuse_plain(mut stream: TcpStream) -> io::Result<Stream> {
     stream.write_all(PLAIN_RESPONSE.as_bytes()).await?;
     stream.shutdown().await?;
     // The system would reset the connection if a part of the request was not read, and the client might not see the

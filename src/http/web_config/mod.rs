@@ -1,17 +1,13 @@
 //! The file of `--web.config.file`: TLS, names and passwords, headers and a rate limit for the port of the exporter, in
 //! the format of exporter-toolkit.
 //!
-//! `settings` makes typed settings of a text, and `tls` a configuration of rustls. `config_reader` reads both from
-//! disk, for each request and each handshake (`config_source`). `access` is a [`Handler`] in front of the web service,
-//! and `handshake` an `Acceptor` of the server. Where the files are not valid while the exporter runs, nothing but
-//! probes is served.
+//! `settings` makes typed settings of a text, and `tls` a configuration of rustls. `files` reads both from disk, for each
+//! request and each handshake. `access` is a [`Handler`] in front of the web service, and `handshake` an `Acceptor` of
+//! the server. Where the files are not valid while the exporter runs, nothing but probes is served.
 
 mod access;
-mod client_certificates;
-mod config_reader;
-mod config_source;
+mod files;
 mod handshake;
-mod password;
 mod passwords;
 mod rate_limit;
 mod settings;
@@ -27,9 +23,14 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use tokio::time::Instant;
+
 use self::{
-    access::Access, config_reader::ConfigReader, config_source::ConfigSource,
-    handshake::Handshakes, passwords::Passwords, settings::Settings,
+    access::Access,
+    files::{ConfigFiles, ConfigSource},
+    handshake::Handshakes,
+    passwords::Passwords,
+    settings::Settings,
 };
 use crate::{
     base::worker::Worker,
@@ -39,7 +40,7 @@ use crate::{
 /// The file, read and checked.
 #[derive(Clone)]
 pub struct WebConfig {
-    reader: Arc<Mutex<ConfigReader>>,
+    files: Arc<Mutex<ConfigFiles>>,
     /// When it was opened.
     settings: Arc<Settings>,
 }
@@ -64,11 +65,9 @@ impl WebConfig {
     /// # Errors
     /// The first setting or file that is not valid, in one line with the path.
     pub fn open(path: &Path) -> Result<Self, String> {
-        let mut reader = ConfigReader::new(path);
-        let settings = reader.open();
-        let settings = settings.map_err(|problem| format!("{}: {problem}", reader.file()))?;
+        let (files, settings) = ConfigFiles::open(path)?;
         Ok(Self {
-            reader: Arc::new(Mutex::new(reader)),
+            files: Arc::new(Mutex::new(files)),
             settings,
         })
     }
@@ -106,7 +105,7 @@ impl WebConfig {
         open_paths: &'static [&'static str],
     ) -> io::Result<Protected> {
         let source = Arc::new(ConfigSource::new(
-            Arc::clone(&self.reader),
+            Arc::clone(&self.files),
             Arc::clone(&self.settings),
             Worker::start("web config")?,
         ));
@@ -117,7 +116,14 @@ impl WebConfig {
                 source: Arc::clone(&source),
             })
         });
-        let access = Access::new(source, passwords, open_paths, handler);
+        let access = Access {
+            source,
+            passwords,
+            bucket: Mutex::default(),
+            started_at: Instant::now(),
+            open_paths,
+            handler,
+        };
         Ok(Protected {
             handler: Arc::new(access),
             acceptor,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    password::PasswordHash,
+    passwords::PasswordHash,
     rate_limit::RateLimit,
     tls_settings::{TlsSection, TlsSettings},
     yaml,

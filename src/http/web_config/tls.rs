@@ -1,17 +1,25 @@
-//! The TLS configuration of rustls, from the settings and the files that they name.
+//! The TLS configuration of rustls, from the settings and the files that they name. Verifies client certificates: their
+//! chain, where the settings ask for it, and their names.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
-use rustls::{ServerConfig, server::NoServerSessionStorage};
-
-use super::{
-    client_certificates::ClientCertificates,
-    tls_settings::{ClientAuth, TlsSettings},
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig,
+    SignatureScheme,
+    client::danger::HandshakeSignatureValid,
+    crypto::{
+        CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature,
+    },
+    pki_types::{CertificateDer, ServerName, UnixTime},
+    server::{
+        NoServerSessionStorage, WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
 };
-use crate::http::pem::{self, PairError};
+use webpki::EndEntityCert;
 
-/// Certificate, key and client CA, which is empty if there is none.
-pub(super) type TlsContent = [Vec<u8>; 3];
+use super::tls_settings::{ClientAuth, TlsContent, TlsSettings};
+use crate::http::pem::{self, PairError};
 
 pub(super) fn server_config(
     settings: &TlsSettings,
@@ -45,4 +53,114 @@ pub(super) fn server_config(
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
+}
+
+/// In each mode, the client proves that it has the key of its certificate.
+#[derive(Debug)]
+struct ClientCertificates {
+    client_auth: ClientAuth,
+    /// `None` without a client CA.
+    chain: Option<Arc<dyn ClientCertVerifier>>,
+    /// `None` for any name.
+    allowed_names: Option<Vec<String>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ClientCertificates {
+    fn new(
+        settings: &TlsSettings,
+        roots: Option<RootCertStore>,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Self, String> {
+        let verifier = |roots| -> Result<Arc<dyn ClientCertVerifier>, String> {
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+                .build()
+                .map_err(|error| {
+                    format!("tls_server_config: the client CA cannot be used: {error}")
+                })
+        };
+        Ok(Self {
+            client_auth: settings.client_auth,
+            chain: roots.map(verifier).transpose()?,
+            allowed_names: settings.allowed_names.clone(),
+            algorithms: provider.signature_verification_algorithms,
+        })
+    }
+
+    fn is_chain_verified(&self) -> bool {
+        matches!(
+            self.client_auth,
+            ClientAuth::VerifyClientCertIfGiven | ClientAuth::RequireAndVerifyClientCert
+        )
+    }
+}
+
+impl ClientCertVerifier for ClientCertificates {
+    fn client_auth_mandatory(&self) -> bool {
+        matches!(
+            self.client_auth,
+            ClientAuth::RequireAnyClientCert | ClientAuth::RequireAndVerifyClientCert
+        )
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        let chain = self.chain.as_ref().filter(|_| self.is_chain_verified());
+        chain.map_or(&[], |chain| chain.root_hint_subjects())
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        if self.is_chain_verified() {
+            let chain = self.chain.as_ref().ok_or(CertificateError::UnknownIssuer)?;
+            chain.verify_client_cert(end_entity, intermediates, now)?;
+        }
+        match &self.allowed_names {
+            Some(allowed) if !has_name(end_entity, allowed)? => {
+                Err(CertificateError::ApplicationVerificationFailure.into())
+            }
+            _ => Ok(ClientCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+/// Names are compared as text, so that a wildcard stands for itself.
+fn has_name(certificate: &CertificateDer<'_>, allowed: &[String]) -> Result<bool, Error> {
+    let certificate =
+        EndEntityCert::try_from(certificate).map_err(|_| CertificateError::BadEncoding)?;
+    let is_allowed = |name: &str| allowed.iter().any(|allowed| allowed == name);
+    let has_address = |name: &String| {
+        name.parse::<IpAddr>().is_ok_and(|address| {
+            let name = ServerName::IpAddress(address.into());
+            certificate.verify_is_valid_for_subject_name(&name).is_ok()
+        })
+    };
+    Ok(certificate.valid_dns_names().any(is_allowed)
+        || certificate.valid_uri_names().any(is_allowed)
+        || allowed.iter().any(has_address))
 }

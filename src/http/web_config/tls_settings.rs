@@ -9,7 +9,10 @@ use rustls::{
 };
 use serde::Deserialize;
 
-use crate::base::text::{excerpt, sanitize};
+use crate::base::{
+    file::{MAX_CERTIFICATES_BYTES, read_given},
+    text::{excerpt, sanitize},
+};
 
 /// Accepted by exporter-toolkit; rustls does not have them.
 const UNUSABLE_SUITES: [&str; 4] = [
@@ -33,6 +36,9 @@ pub(super) struct TlsSettings {
     /// With the cipher suites and curves of the file.
     pub(super) provider: CryptoProvider,
 }
+
+/// Certificate, key and client CA, which is empty if there is none.
+pub(super) type TlsContent = [Vec<u8>; 3];
 
 /// Certificates or a key.
 pub(super) struct Pem {
@@ -91,36 +97,45 @@ pub(super) struct TlsSection {
 impl Pem {
     /// The file, if both are given.
     fn new(
-        (setting, text): (&'static str, Option<String>),
-        (file_setting, file): (&'static str, Option<String>),
         directory: &Path,
+        [setting, file_setting]: [&'static str; 2],
+        [text, file]: [Option<String>; 2],
     ) -> Option<Self> {
-        let file = file.filter(|file| !file.is_empty());
-        let text = text.filter(|text| !text.is_empty());
-        (file.is_some() || text.is_some()).then(|| Self {
-            setting: if file.is_some() {
-                file_setting
-            } else {
-                setting
-            },
+        let is_given = |value: &String| !value.is_empty();
+        let (text, file) = (text.filter(is_given), file.filter(is_given));
+        let setting = file.as_ref().map_or(setting, |_| file_setting);
+        (text.is_some() || file.is_some()).then(|| Self {
+            setting,
             file: file.map(|file| directory.join(file)),
             text: text.unwrap_or_default(),
         })
     }
 
+    fn read(&self) -> Result<Vec<u8>, String> {
+        let file = self.file.as_ref();
+        file.map_or_else(
+            || Ok(self.text.clone().into_bytes()),
+            |path| read_given(path, MAX_CERTIFICATES_BYTES).map_err(|problem| self.error(&problem)),
+        )
+    }
+
     /// Names the setting, and the file if there is one.
     pub(super) fn error(&self, problem: &str) -> String {
-        let setting = self.setting;
-        match &self.file {
-            None => format!("tls_server_config.{setting}: {problem}"),
-            Some(file) => {
-                let file = file.display().to_string();
-                format!(
-                    "tls_server_config.{setting} {:?}: {problem}",
-                    sanitize(&file)
-                )
-            }
-        }
+        let file = self.file.as_ref().map_or_else(String::new, |file| {
+            format!(" {:?}", sanitize(&file.display().to_string()))
+        });
+        format!("tls_server_config.{}{file}: {problem}", self.setting)
+    }
+}
+
+impl TlsSettings {
+    pub(super) fn read(&self) -> Result<TlsContent, String> {
+        let client_ca = self.client_ca.as_ref().map(Pem::read);
+        Ok([
+            self.certificate.read()?,
+            self.key.read()?,
+            client_ca.transpose()?.unwrap_or_default(),
+        ])
     }
 }
 
@@ -138,18 +153,16 @@ impl TlsSection {
         let curves = self.curve_preferences.unwrap_or_default();
         limit_curves(&curves, &mut provider, notes)?;
         let names = self.client_allowed_sans;
-        let allowed_names = names.map(|names| allowed_names(names, notes)).transpose()?;
+        let allowed_names = names
+            .map(|names| allowed_names(&names, notes))
+            .transpose()?;
 
-        let certificate = Pem::new(
-            ("cert", self.cert),
-            ("cert_file", self.cert_file),
-            directory,
-        );
-        let key = Pem::new(("key", self.key), ("key_file", self.key_file), directory);
-        let client_ca = Pem::new(
-            ("client_ca", self.client_ca),
-            ("client_ca_file", self.client_ca_file),
-            directory,
+        let pem = |names, values| Pem::new(directory, names, values);
+        let certificate = pem(["cert", "cert_file"], [self.cert, self.cert_file]);
+        let key = pem(["key", "key_file"], [self.key, self.key_file]);
+        let client_ca = pem(
+            ["client_ca", "client_ca_file"],
+            [self.client_ca, self.client_ca_file],
         );
         let pems = [&certificate, &key, &client_ca];
         if self.client_auth_type.is_none() && pems.iter().all(|pem| pem.is_none()) {
@@ -208,9 +221,32 @@ fn versions(
     Ok(allowed.map(|(_, version)| version).collect())
 }
 
-fn left_out(key: &str, name: &str) -> String {
-    let name = excerpt(name, MAX_NAME_CHARS);
-    format!("tls_server_config.{key}: {name} cannot be used and is left out")
+/// What a list names. `find` returns `None` for what is not known, and `Some(None)` for what is accepted by
+/// exporter-toolkit and cannot be used here, which is left out with a note.
+fn usable<T>(
+    key: &str,
+    names: &[String],
+    find: impl Fn(&str) -> Option<Option<T>>,
+    expected: &str,
+    notes: &mut Vec<String>,
+) -> Result<Vec<T>, String> {
+    let mut usable = Vec::new();
+    for name in names {
+        match find(name) {
+            Some(Some(found)) => usable.push(found),
+            Some(None) => {
+                let name = excerpt(name, MAX_NAME_CHARS);
+                notes.push(format!(
+                    "tls_server_config.{key}: {name} cannot be used and is left out"
+                ));
+            }
+            None => return Err(format!("{key} has {name:?}, which is not known")),
+        }
+    }
+    if usable.is_empty() {
+        return Err(format!("{key} leaves no {expected}"));
+    }
+    Ok(usable)
 }
 
 /// A list selects those of TLS 1.2. It cannot exclude those of TLS 1.3, as in Go.
@@ -223,27 +259,21 @@ fn limit_suites(
     if names.is_empty() {
         return Ok(());
     }
-    let mut usable = Vec::new();
-    for name in names {
-        let suite = provider.cipher_suites.iter().find(|suite| {
-            // rustls begins those of TLS 1.3 in its own way.
+    let find = |name: &str| {
+        let mut suites = provider.cipher_suites.iter();
+        // rustls begins those of TLS 1.3 in its own way.
+        let suite = suites.find(|suite| {
             let known = suite.suite().as_str().unwrap_or_default();
-            known.replace("TLS13_", "TLS_") == *name
+            known.replace("TLS13_", "TLS_") == name
         });
-        match suite {
-            Some(suite) if suite.tls13().is_none() || versions.contains(&&TLS13) => {
-                usable.push(*suite);
-            }
-            None if !UNUSABLE_SUITES.contains(&name.as_str()) => {
-                return Err(format!("cipher_suites has {name:?}, which is not known"));
-            }
-            _ => notes.push(left_out("cipher_suites", name)),
-        }
-    }
-    if usable.is_empty() {
-        let problem = "cipher_suites leaves no cipher suite: use one such as TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
-        return Err(problem.to_owned());
-    }
+        let Some(suite) = suite else {
+            return UNUSABLE_SUITES.contains(&name).then_some(None);
+        };
+        let is_usable = suite.tls13().is_none() || versions.contains(&&TLS13);
+        Some(is_usable.then_some(*suite))
+    };
+    let expected = "cipher suite: use one such as TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
+    let usable = usable("cipher_suites", names, find, expected, notes)?;
     if usable.iter().all(|suite| suite.tls13().is_some()) {
         versions.retain(|version| *version == &TLS13);
     }
@@ -262,40 +292,22 @@ fn limit_curves(
     if names.is_empty() {
         return Ok(());
     }
-    provider.kx_groups.clear();
-    for name in names {
-        match name.as_str() {
-            "X25519" => provider.kx_groups.push(ring::kx_group::X25519),
-            "CurveP256" => provider.kx_groups.push(ring::kx_group::SECP256R1),
-            "CurveP384" => provider.kx_groups.push(ring::kx_group::SECP384R1),
-            "CurveP521" => notes.push(left_out("curve_preferences", name)),
-            _ => {
-                return Err(format!(
-                    "curve_preferences has {name:?}, which is not known"
-                ));
-            }
-        }
-    }
-    if provider.kx_groups.is_empty() {
-        let problem = "curve_preferences leaves no curve: use X25519, CurveP256 or CurveP384";
-        return Err(problem.to_owned());
-    }
+    let find = |name: &str| match name {
+        "X25519" => Some(Some(ring::kx_group::X25519)),
+        "CurveP256" => Some(Some(ring::kx_group::SECP256R1)),
+        "CurveP384" => Some(Some(ring::kx_group::SECP384R1)),
+        "CurveP521" => Some(None),
+        _ => None,
+    };
+    let expected = "curve: use X25519, CurveP256 or CurveP384";
+    provider.kx_groups = usable("curve_preferences", names, find, expected, notes)?;
     Ok(())
 }
 
 /// DNS names, URIs and IP addresses. Those of e-mail cannot be read from a certificate here.
-fn allowed_names(names: Vec<String>, notes: &mut Vec<String>) -> Result<Vec<String>, String> {
-    let is_email = |name: &String| name.contains('@') && !name.contains(':');
-    let (emails, allowed): (Vec<_>, Vec<_>) = names.into_iter().partition(is_email);
-    notes.extend(
-        emails
-            .iter()
-            .map(|name| left_out("client_allowed_sans", name)),
-    );
-    if allowed.is_empty() {
-        let problem = "client_allowed_sans leaves no name, so that every client certificate would be refused: use DNS \
-                       names, URIs or IP addresses";
-        return Err(problem.to_owned());
-    }
-    Ok(allowed)
+fn allowed_names(names: &[String], notes: &mut Vec<String>) -> Result<Vec<String>, String> {
+    let is_email = |name: &str| name.contains('@') && !name.contains(':');
+    let find = |name: &str| Some((!is_email(name)).then(|| name.to_owned()));
+    let expected = "name, so that every client certificate would be refused: use DNS names, URIs or IP addresses";
+    usable("client_allowed_sans", names, find, expected, notes)
 }

@@ -5,7 +5,7 @@ use hyper::{HeaderMap, Uri};
 
 use crate::{
     core::snapshot::Snapshot,
-    http::server::{RequestedHost, normalized, requested_host},
+    http::server::{is_host_allowed, normalized},
 };
 
 /// Host names besides IP addresses, `localhost` and the names of the VM in the snapshot.
@@ -35,13 +35,8 @@ impl AllowedHosts {
         Ok(())
     }
 
-    /// A request without a host is allowed: no browser sends one.
     pub(super) fn allows(&self, uri: &Uri, headers: &HeaderMap, snapshot: &Snapshot) -> bool {
-        match requested_host(uri, headers) {
-            RequestedHost::Missing | RequestedHost::Address => true,
-            RequestedHost::Name(name) => self.allows_name(&name, snapshot),
-            RequestedHost::Invalid => false,
-        }
+        is_host_allowed(uri, headers, |name| self.allows_name(name, snapshot))
     }
 
     fn allows_name(&self, host: &str, snapshot: &Snapshot) -> bool {

@@ -1,5 +1,4 @@
-mod eviction;
-mod responses;
+mod crowding;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -14,8 +13,6 @@ use super::*;
 
 /// Longer than any step takes on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// More than the buffers of a connection hold.
-const LARGE: usize = 16 * 1024 * 1024;
 /// A limit that a test waits out.
 const SHORT: Duration = Duration::from_millis(150);
 
@@ -50,7 +47,6 @@ fn start(limits: ServerLimits) -> TestServer {
         async move {
             match request.uri().path() {
                 "/abort" => return Err(Abort),
-                "/large" => return Ok(Response::new(Full::from(vec![b'.'; LARGE]))),
                 "/slow" => {
                     slow_requests.send(()).unwrap();
                     released.notified().await;
@@ -144,19 +140,6 @@ fn read_to_close(client: &mut Client) -> io::Result<Vec<u8>> {
     client.read_to_end(&mut rest).map(|_| rest)
 }
 
-#[test]
-fn one_connection_serves_many_requests() {
-    let server = start(limits());
-    let mut client = server.connect();
-    for _ in 0..3 {
-        send(&mut client, "/");
-        let (head, body) = receive(&client);
-        assert!(head.starts_with("http/1.1 200 ok"), "{head}");
-        assert_eq!(body, "body");
-    }
-    server.stop().unwrap();
-}
-
 /// As `nc -N` does. The server has read the end of the requests before the handler has responded.
 #[test]
 fn client_that_has_closed_its_side_gets_its_responses() {
@@ -183,34 +166,39 @@ fn client_that_closes_its_side_in_a_request_head_is_closed_at_once() {
 }
 
 #[test]
-fn incomplete_request_head_times_out() {
-    let server = start(ServerLimits {
-        header_timeout: SHORT,
-        ..limits()
-    });
-    let mut client = server.connect();
-    client.write_all(b"GET / HTTP/1.1\r\nHost: loc").unwrap();
-    assert_eq!(read_to_close(&mut client).unwrap(), b"");
-    let mut silent = server.connect();
-    assert_eq!(read_to_close(&mut silent).unwrap(), b"", "no byte was sent");
-}
-
-#[test]
-fn idle_limit_and_header_limit_are_independent() {
-    let server = start(ServerLimits {
-        idle_timeout: SHORT,
-        ..limits()
-    });
-    let mut idle = server.idle();
-    assert_eq!(read_to_close(&mut idle).unwrap(), b"");
-
-    let server = start(ServerLimits {
-        header_timeout: SHORT,
-        ..limits()
-    });
-    let mut slow = server.idle();
-    slow.write_all(b"GET / HT").unwrap();
-    assert_eq!(read_to_close(&mut slow).unwrap(), b"");
+fn each_phase_of_a_connection_has_its_own_limit() {
+    let (head, handler, idle) = (TEST_TIMEOUT, TEST_TIMEOUT, TEST_TIMEOUT);
+    for (what, [header_timeout, handler_timeout, idle_timeout], is_used, bytes) in [
+        ("no byte", [SHORT, handler, idle], false, ""),
+        ("half a head", [SHORT, handler, idle], false, "GET / HT"),
+        (
+            "half of the next head",
+            [SHORT, handler, idle],
+            true,
+            "GET / HT",
+        ),
+        ("no further request", [head, handler, SHORT], true, ""),
+        (
+            "slow handler",
+            [head, SHORT, idle],
+            false,
+            "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        ),
+    ] {
+        let server = start(ServerLimits {
+            header_timeout,
+            handler_timeout,
+            idle_timeout,
+            ..limits()
+        });
+        let mut client = server.connect();
+        if is_used {
+            send(&mut client, "/");
+            receive(&client);
+        }
+        client.write_all(bytes.as_bytes()).unwrap();
+        assert_eq!(read_to_close(&mut client).unwrap(), b"", "{what}");
+    }
 }
 
 #[test]
@@ -233,17 +221,6 @@ fn complete_requests_in_advance_do_not_have_the_header_limit_afterwards() {
         let is_open = [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut].contains(&error.kind());
         assert!(is_open, "{error}");
     }
-}
-
-#[test]
-fn slow_handler_times_out() {
-    let server = start(ServerLimits {
-        handler_timeout: SHORT,
-        ..limits()
-    });
-    let mut client = server.connect();
-    send(&mut client, "/slow");
-    assert_eq!(read_to_close(&mut client).unwrap(), b"");
 }
 
 #[test]

@@ -1,17 +1,17 @@
-//! Which results are remembered, and for whom.
+//! Hashes, and which results are remembered for whom.
 
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::super::{
-    password::PasswordHash,
-    passwords::{Credentials, Passwords},
-};
+use super::super::passwords::{Credentials, PasswordHash, Passwords};
 use crate::base::worker::Worker;
 
 /// The hash of the password `a`, with a cost of 6.
 const HASH: &str = "$2a$06$m0CrhHm10qJ3lXRY.5zDGO3rS2KdeeWLuGmsfGlMfOxih58VYVfxe";
+
+/// The hash of the password `dave123`, with a cost of 10.
+const DAVE: &str = "$2y$10$2UXri9cIDdgeKjBo4Rlpx.U3ZLDV8X1IxKmsfOvhcM5oXQt/mLmXq";
 
 fn passwords() -> Passwords {
     Passwords::new(Worker::start("test").unwrap()).unwrap()
@@ -29,6 +29,54 @@ fn users(names: &[&str]) -> BTreeMap<String, PasswordHash> {
 fn credentials(text: &str) -> Credentials {
     let header = format!("Basic {}", STANDARD.encode(text));
     Credentials::parse(header.as_bytes()).unwrap()
+}
+
+#[test]
+fn passwords_are_verified_in_all_variants() {
+    // Of exporter-toolkit, of jBCrypt and of Openwall.
+    for (text, password) in [
+        (DAVE, "dave123"),
+        (
+            "$2a$06$DCq7YPn5Rq63x1Lad4cll.TV4S6ytwfsfvkgY8jIucDrjc8deX1s.",
+            "",
+        ),
+        (HASH, "a"),
+        // Further bytes than 72 have no effect.
+        (
+            "$2a$05$abcdefghijklmnopqrstuu5s2v8.iXieOjg/.AySBTTZIIVFJeBui",
+            "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789chars after 72",
+        ),
+        // The last character of the salt has bits that belong to no byte.
+        (&DAVE.replace("4Rlpx.U3", "4Rlpx/U3"), "dave123"),
+    ] {
+        for variant in ["a", "b", "x", "y"] {
+            let mut text = text.to_owned();
+            text.replace_range(2..3, variant);
+            let hash = hash(&text);
+            assert!(hash.verify(password.as_bytes()), "{password}");
+            assert!(!hash.verify(format!("x{password}").as_bytes()));
+        }
+    }
+}
+
+#[test]
+fn other_texts_are_refused_without_repeating_them() {
+    let costs = |cost: &str| DAVE.replacen("$10$", &format!("${cost}$"), 1);
+    for (text, words) in [
+        ("secret".to_owned(), "not a bcrypt hash"),
+        (DAVE.replacen("$2y$", "$2z$", 1), "not a bcrypt hash"),
+        (format!("{DAVE}x"), "not a bcrypt hash"),
+        (DAVE.chars().skip(1).collect(), "not a bcrypt hash"),
+        (DAVE.replace("mLmXq", "mLm!q"), "not a bcrypt hash"),
+        (DAVE.replace("mLmXq", "mLmä"), "not a bcrypt hash"),
+        (costs("+9"), "not a bcrypt hash"),
+        (costs("1x"), "not a bcrypt hash"),
+        (costs("03"), "cost is 3:"),
+        (costs("32"), "cost is 32"),
+    ] {
+        let error = PasswordHash::try_from(text.clone()).err().unwrap();
+        assert!(error.contains(words) && !error.contains(&text), "{error}");
+    }
 }
 
 #[test]
@@ -106,8 +154,7 @@ async fn a_replaced_hash_makes_the_old_password_invalid_at_once() {
         passwords.accepts(&users, &credentials("alice:a")).await,
         Some(true)
     );
-    let of_dave = "$2y$10$2UXri9cIDdgeKjBo4Rlpx.U3ZLDV8X1IxKmsfOvhcM5oXQt/mLmXq";
-    users.insert("alice".to_owned(), hash(of_dave));
+    users.insert("alice".to_owned(), hash(DAVE));
     assert_eq!(
         passwords.accepts(&users, &credentials("alice:a")).await,
         Some(false)

@@ -1,4 +1,4 @@
-//! The limit on bodies that are being sent.
+//! Which connection loses its slot, and the limit on bodies that are being sent.
 
 use std::{
     pin::pin,
@@ -11,44 +11,110 @@ use super::*;
 use crate::http::server::activity::RESPONSE_GRACE;
 
 #[test]
-fn response_that_is_not_read_is_evicted_when_another_client_waits() {
+fn connection_beyond_the_limit_waits_for_a_slot() {
+    let server = start(ServerLimits {
+        max_connections: 2,
+        ..limits()
+    });
+    let _busy = [server.busy(), server.busy()];
+    let mut third = server.connect();
+    send(&mut third, "/slow");
+    assert!(
+        server.slow_request.recv_timeout(SHORT).is_err(),
+        "the third has no slot yet"
+    );
+    server.release.notify_one();
+    server.slow_request.recv_timeout(TEST_TIMEOUT).unwrap();
+}
+
+#[test]
+fn idle_connection_stays_open_when_the_waiting_client_has_found_a_slot() {
     let server = start(ServerLimits {
         max_connections: 1,
         ..limits()
     });
-    let mut deaf = server.connect();
-    send(&mut deaf, "/large");
-    let mut other = server.connect();
-    send(&mut other, "/");
-    assert_eq!(receive(&other).1, "body");
-    let read = read_to_close(&mut deaf);
-    assert!(
-        read.is_err() || read.unwrap().len() < LARGE,
-        "it is cut off"
-    );
+    let mut first = server.connect();
+    write!(
+        first,
+        "GET /slow HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    server.slow_request.recv_timeout(TEST_TIMEOUT).unwrap();
+    let mut second = server.connect();
+    send(&mut second, "/");
+    server.release.notify_one();
+    assert_eq!(receive(&first).1, "body");
+    for _ in 0..20 {
+        assert_eq!(receive(&second).1, "body");
+        send(&mut second, "/");
+    }
+}
+
+fn half_sent(server: &TestServer) -> Client {
+    let mut client = server.connect();
+    client.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+    client
 }
 
 #[test]
-fn responses_in_flight_have_a_limit() {
+fn connections_without_a_complete_request_are_evicted_oldest_first() {
     let server = start(ServerLimits {
-        max_response_bytes: LARGE,
+        max_connections: 3,
         ..limits()
     });
-    let mut deaf = server.connect();
-    send(&mut deaf, "/large");
-    // The server has begun to send.
-    deaf.read_exact(&mut [0]).unwrap();
-    let mut other = server.connect();
+    let mut oldest = half_sent(&server);
+    let mut middle = server.connect();
+    let mut idle = server.idle();
+    let fourth = server.idle();
+    assert_eq!(read_to_close(&mut oldest).unwrap(), b"", "half a request");
+    let fifth = server.idle();
+    assert_eq!(read_to_close(&mut middle).unwrap(), b"", "no request");
+    send(&mut idle, "/");
+    assert_eq!(receive(&idle).1, "body", "it is not the oldest");
+    drop((fourth, fifth));
+}
+
+/// Only Linux has all of 127.0.0.0/8 on its loopback interface.
+#[cfg(target_os = "linux")]
+#[test]
+fn address_with_more_than_its_share_loses_its_connections_first() {
+    let server = start(ServerLimits {
+        max_connections: 4,
+        ..limits()
+    });
+    let from = |address: [u8; 4]| {
+        let kind = socket2::Type::STREAM;
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
+        socket.bind(&SocketAddr::from((address, 0)).into()).unwrap();
+        socket.connect(&server.address.into()).unwrap();
+        let client = Client::from(socket);
+        client.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        client
+    };
+    let mut other = from([127, 0, 0, 2]);
     send(&mut other, "/");
-    assert_eq!(receive(&other).1, "body", "while the other does not read");
-    let read = read_to_close(&mut deaf);
-    assert!(
-        read.is_err() || read.unwrap().len() < LARGE,
-        "it is cut off"
-    );
-    let mut reader = server.connect();
-    send(&mut reader, "/large");
-    assert_eq!(receive(&reader).1.len(), LARGE, "a client that reads");
+    assert_eq!(receive(&other).1, "body");
+    for _ in 0..20 {
+        drop(server.idle());
+    }
+    let many: Vec<_> = (0..20).map(|_| server.idle()).collect();
+    send(&mut other, "/");
+    assert_eq!(receive(&other).1, "body", "the oldest of all stays open");
+    drop(many);
+}
+
+#[test]
+fn connections_are_limited_by_the_number_of_open_files() {
+    let within = |open_files, servers| {
+        let limits = ServerLimits::default().within(open_files, 36, servers);
+        limits.max_connections
+    };
+    assert_eq!(within(64, 1), 28);
+    assert_eq!(within(64, 2), 14);
+    assert_eq!(within(1024, 1), 988);
+    assert_eq!(within(1024, 2), 494);
+    assert_eq!(within(1_048_576, 1), 1024);
+    assert_eq!(within(16, 1), MIN_CONNECTIONS);
 }
 
 #[test]
