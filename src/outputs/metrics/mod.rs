@@ -7,7 +7,6 @@ pub mod catalog;
 mod collector;
 pub mod exposition;
 mod family;
-pub(crate) mod negotiation;
 mod points;
 mod process;
 

@@ -47,7 +47,10 @@ use crate::{
     base::time::Moment,
     core::snapshot::Snapshot,
     http::server::{Abort, Anonymous, Handler, HandlerResponse},
-    outputs::metrics::{self, MetricsOptions, exposition::Format, negotiation},
+    outputs::metrics::{
+        self, MetricsOptions,
+        exposition::{self, Format},
+    },
 };
 pub use hosts::AllowedHosts;
 use recent::{Content, RecentResponses, Variant};
@@ -125,9 +128,9 @@ impl WebService {
             reply::without_body(self.small(request, &snapshot))
         } else if let Some(variant) = self.variant(request) {
             let render = |now| self.render(variant, &snapshot, now);
-            self.recent
-                .get_or_render(variant, &snapshot, &*self.clock, render)
-                .unwrap_or_else(reply::internal_error)
+            let recent = &self.recent;
+            let response = recent.get_or_render(variant, &snapshot, &*self.clock, render);
+            response.unwrap_or_else(reply::internal_error)
         } else if accepts_gzip(request.headers()) {
             reply::compressed(self.small(request, &snapshot))
         } else {
@@ -195,7 +198,7 @@ impl WebService {
         })
     }
 
-    /// All other responses: one line, a static asset, or the page of a 404.
+    /// All other responses: one line, or a static asset.
     fn small<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> HandlerResponse {
         match request.uri().path() {
             "/api/v1/transitions" => reply::invalid_after(),
@@ -204,14 +207,9 @@ impl WebService {
             "/-/serving" => {
                 let lead_time = self.settings.serving_lead_time;
                 let mut result = probe::serving(snapshot, lead_time, (self.clock)());
-                if request.extensions().get::<Anonymous>().is_some() {
+                if request.extensions().get::<Anonymous>().is_some() && !result.is_ok {
                     // Without the event.
-                    let reason = if result.is_ok {
-                        "serving"
-                    } else {
-                        "not serving"
-                    };
-                    reason.clone_into(&mut result.reason);
+                    "not serving".clone_into(&mut result.reason);
                 }
                 reply::probe(result)
             }
@@ -254,7 +252,7 @@ fn combined(headers: &HeaderMap, name: HeaderName) -> Option<String> {
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
-    negotiation::accepts_gzip(combined(headers, ACCEPT_ENCODING).as_deref())
+    exposition::accepts_gzip(combined(headers, ACCEPT_ENCODING).as_deref())
 }
 
 /// The result of a probe.

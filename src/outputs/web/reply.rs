@@ -10,8 +10,8 @@ use hyper::{
     },
 };
 
-use super::{ProbeResult, status};
-use crate::{http::server::HandlerResponse, outputs::metrics::negotiation};
+use super::ProbeResult;
+use crate::{http::server::HandlerResponse, outputs::metrics::exposition};
 
 /// Allows our own style, script and icon, and the reload of the page.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
@@ -23,7 +23,6 @@ const PROBE_METHODS: &str = "GET, HEAD, OPTIONS";
 
 pub(super) const HTML: &str = "text/html; charset=utf-8";
 pub(super) const JSON: &str = "application/json";
-const PLAIN_TEXT: &str = "text/plain; charset=utf-8";
 
 /// A response with the headers that all of them have.
 pub(super) fn ok(content_type: &'static str, body: impl Into<Bytes>) -> HandlerResponse {
@@ -46,12 +45,9 @@ pub(super) fn set(response: &mut HandlerResponse, name: HeaderName, value: &'sta
     response.headers_mut().insert(name, value);
 }
 
-fn with_status(
-    status: StatusCode,
-    content_type: &'static str,
-    body: impl Into<Bytes>,
-) -> HandlerResponse {
-    let mut response = ok(content_type, body);
+/// One line of text.
+fn text(status: StatusCode, body: impl Into<Bytes>) -> HandlerResponse {
+    let mut response = ok("text/plain; charset=utf-8", body);
     *response.status_mut() = status;
     response
 }
@@ -60,7 +56,7 @@ fn with_status(
 pub(super) fn compressed(mut response: HandlerResponse) -> HandlerResponse {
     let body = response.body().clone().into_inner().unwrap_or_default();
     if body.len() >= MIN_COMPRESSED
-        && let Ok(compressed) = negotiation::gzip(&body)
+        && let Ok(compressed) = exposition::gzip(&body)
     {
         *response.body_mut() = Full::from(compressed);
         set(&mut response, CONTENT_ENCODING, "gzip");
@@ -69,7 +65,7 @@ pub(super) fn compressed(mut response: HandlerResponse) -> HandlerResponse {
 }
 
 pub(super) fn healthy() -> HandlerResponse {
-    ok(PLAIN_TEXT, "healthy\n")
+    text(StatusCode::OK, "healthy\n")
 }
 
 pub(super) fn probe(result: ProbeResult) -> HandlerResponse {
@@ -78,7 +74,7 @@ pub(super) fn probe(result: ProbeResult) -> HandlerResponse {
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    with_status(status, PLAIN_TEXT, result.reason + "\n")
+    text(status, result.reason + "\n")
 }
 
 /// The URLs of assets contain the version, so they can be cached.
@@ -97,28 +93,28 @@ pub(super) fn asset(path: &str) -> Option<HandlerResponse> {
 }
 
 pub(super) fn not_found() -> HandlerResponse {
-    with_status(StatusCode::NOT_FOUND, HTML, status::not_found())
+    text(
+        StatusCode::NOT_FOUND,
+        "404: no such page. The status page is at /\n",
+    )
 }
 
 pub(super) fn invalid_after() -> HandlerResponse {
     let body = "400: after must be the number of the last transition that you have read, such as after=17, once\n";
-    with_status(StatusCode::BAD_REQUEST, PLAIN_TEXT, body)
+    text(StatusCode::BAD_REQUEST, body)
 }
 
 pub(super) fn host_not_allowed() -> HandlerResponse {
     let body = "403: this host name is not allowed. Use an IP address or the name of the VM, or start the exporter \
                 with --web.allowed-hosts=NAME\n";
-    with_status(StatusCode::FORBIDDEN, PLAIN_TEXT, body)
+    text(StatusCode::FORBIDDEN, body)
 }
 
 pub(super) fn method_not_allowed(is_probe: bool) -> HandlerResponse {
     let body = "405: this method is not allowed\n";
-    let mut response = with_status(StatusCode::METHOD_NOT_ALLOWED, PLAIN_TEXT, body);
-    set(
-        &mut response,
-        ALLOW,
-        if is_probe { PROBE_METHODS } else { "GET, HEAD" },
-    );
+    let mut response = text(StatusCode::METHOD_NOT_ALLOWED, body);
+    let methods = if is_probe { PROBE_METHODS } else { "GET, HEAD" };
+    set(&mut response, ALLOW, methods);
     response
 }
 
@@ -130,6 +126,5 @@ pub(super) fn without_body(mut response: HandlerResponse) -> HandlerResponse {
 }
 
 pub(super) fn internal_error() -> HandlerResponse {
-    let body = "500: internal error\n";
-    with_status(StatusCode::INTERNAL_SERVER_ERROR, PLAIN_TEXT, body)
+    text(StatusCode::INTERNAL_SERVER_ERROR, "500: internal error\n")
 }

@@ -27,7 +27,7 @@ use crate::{
         url::{self, Secrets},
     },
     outputs::{
-        metrics::negotiation::gzip,
+        metrics::exposition::gzip,
         otlp::settings::{ExporterSettings, Protocol},
     },
 };

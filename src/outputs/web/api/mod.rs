@@ -1,4 +1,4 @@
-//! `/api/v1/events`: the snapshot as JSON.
+//! `/api/v1/events`: the snapshot as JSON. `/api/v1/transitions`: the last transitions of events, numbered.
 //!
 //! The schema is stable: members may be added, but none changes its meaning. `docs/http.md` describes them. An event
 //! has Microsoft's members with Microsoft's names and formats; the members of this exporter have names in lower case.
@@ -6,7 +6,6 @@
 
 #[cfg(test)]
 mod tests;
-mod transitions;
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,10 @@ use serde_json::{Value, json};
 
 use crate::{
     azure::{Identity, azure_json, event::EventScope},
-    base::time::{Moment, Timestamp},
+    base::{
+        text::escape_json,
+        time::{Moment, Timestamp},
+    },
     core::{
         approval::Approval,
         assessment::{self, AlertState},
@@ -24,59 +26,46 @@ use crate::{
     },
 };
 
-pub(super) use transitions::{After, transitions_json};
-
 /// # Errors
 /// None in practice: every value of a snapshot can be serialised.
 pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<String> {
-    azure_json::to_text(&Body { snapshot, now })
+    let context = EventContext::new(snapshot);
+    let events = snapshot.events.iter();
+    let events = events.map(|tracked| EventEntry::current(tracked, &context, now));
+    azure_json::to_text(&EventList {
+        members: members(snapshot, now),
+        events: events.collect(),
+    })
+}
+
+#[derive(Serialize)]
+struct EventList<'a> {
+    #[serde(flatten)]
+    members: Value,
+    events: Vec<EventEntry<'a>>,
+}
+
+/// What each response says beside the events.
+fn members(snapshot: &Snapshot, now: Moment) -> Value {
+    let health = &snapshot.health;
+    json!({
+        "as_of": snapshot.as_of.wall.rfc3339_millis(),
+        "now": now.wall.rfc3339_millis(),
+        "has_document": snapshot.has_document,
+        "stale": !snapshot.knows_events(now),
+        "document_age_seconds": health.age(now).map(|age| age.as_secs_f64()),
+        "warming_up": health.is_warming_up(now),
+        "warming_up_until": millis(health.warming_up_until(now)),
+        "unreadable_entries": health.unreadable_entries,
+        "document_incarnation": health.incarnation,
+        "health": health_members(health, now),
+        "vm": vm(snapshot),
+        "exporter": {"version": env!("CARGO_PKG_VERSION"), "revision": env!("BUILD_REVISION")},
+    })
 }
 
 fn millis(at: Option<Timestamp>) -> Option<String> {
     at.map(Timestamp::rfc3339_millis)
-}
-
-struct Body<'a> {
-    snapshot: &'a Snapshot,
-    now: Moment,
-}
-
-impl Serialize for Body<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { snapshot, now } = *self;
-        let health = &snapshot.health;
-        let age = health.age(now).map(|age| age.as_secs_f64());
-        let vm = vm(snapshot);
-        let members = [
-            ("as_of", json!(snapshot.as_of.wall.rfc3339_millis())),
-            ("now", json!(now.wall.rfc3339_millis())),
-            ("has_document", json!(snapshot.has_document)),
-            ("stale", json!(!snapshot.knows_events(now))),
-            ("document_age_seconds", json!(age)),
-            ("warming_up", json!(health.is_warming_up(now))),
-            (
-                "warming_up_until",
-                json!(millis(health.warming_up_until(now))),
-            ),
-            ("unreadable_entries", json!(health.unreadable_entries)),
-            ("document_incarnation", json!(health.incarnation)),
-            ("health", health_members(health, now)),
-            ("vm", vm),
-            (
-                "exporter",
-                json!({"version": env!("CARGO_PKG_VERSION"), "revision": env!("BUILD_REVISION")}),
-            ),
-        ];
-        let context = EventContext::new(snapshot);
-        let events = snapshot.events.iter();
-        let events = events.map(|tracked| EventEntry::current(tracked, &context, now));
-        let mut map = serializer.serialize_map(None)?;
-        for (name, value) in members {
-            map.serialize_entry(name, &value)?;
-        }
-        map.serialize_entry("events", &events.collect::<Vec<_>>())?;
-        map.end()
-    }
 }
 
 fn health_members(health: &Health, now: Moment) -> Value {
@@ -268,4 +257,91 @@ fn alerts(tracked: &TrackedEvent, now: Timestamp) -> Value {
         .filter(|alert| alert.state == AlertState::Firing && alert.rule.is_notified())
         .map(|alert| json!({"name": alert.rule.name, "severity": alert.rule.severity}))
         .collect()
+}
+
+/// The parameter `after`: the number of the last transition that the client has read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct After(Option<u64>);
+
+impl After {
+    /// `None` if it is not a number.
+    pub(super) fn parse(query: Option<&str>) -> Option<Self> {
+        let parameters = query.unwrap_or_default().split('&');
+        let mut values = parameters.filter_map(|parameter| match parameter.split_once('=') {
+            Some(("after", value)) => Some(value),
+            _ => (parameter == "after").then_some(""),
+        });
+        let Some(value) = values.next() else {
+            return Some(Self(None));
+        };
+        let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+        // A number that is too large is of an earlier process, as every one that this one has not reached.
+        (is_number && values.next().is_none())
+            .then(|| Self(Some(value.parse().unwrap_or(u64::MAX))))
+    }
+}
+
+/// Each transition is one line.
+///
+/// # Errors
+/// None in practice: every value of a snapshot can be serialised.
+pub(super) fn transitions_json(
+    snapshot: &Snapshot,
+    After(after): After,
+    now: Moment,
+) -> serde_json::Result<String> {
+    let history = &*snapshot.transitions;
+    let mut open: Vec<_> = snapshot
+        .events
+        .iter()
+        .filter(|it| it.is_pending())
+        .collect();
+    open.sort_by_key(|tracked| tracked.first_seen_at);
+    let context = EventContext::new(snapshot);
+    let open = open.into_iter();
+    let open = open.map(|tracked| EventEntry::current(tracked, &context, now));
+    let transitions = history.after(after.unwrap_or(0));
+    let transitions = transitions.map(|numbered| TransitionEntry {
+        number: numbered.number,
+        at: numbered.at.rfc3339_millis(),
+        transition: numbered.name,
+        restored: numbered.is_restored,
+        event: EventEntry {
+            tracked: &numbered.tracked,
+            approval: numbered.approval.as_ref(),
+            context: &context,
+            now: numbered.at,
+        },
+    });
+    let body = TransitionList {
+        process: history.process_started_at.rfc3339_millis(),
+        members: members(snapshot, now),
+        oldest: history.oldest(),
+        newest: history.newest,
+        open: after.is_none().then(|| open.collect()),
+        transitions: transitions.collect(),
+    };
+    Ok(escape_json(serde_json::to_string(&body)? + "\n"))
+}
+
+#[derive(Serialize)]
+struct TransitionList<'a> {
+    process: String,
+    #[serde(flatten)]
+    members: Value,
+    oldest: u64,
+    newest: u64,
+    /// Without `after` alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    open: Option<Vec<EventEntry<'a>>>,
+    transitions: Vec<TransitionEntry<'a>>,
+}
+
+#[derive(Serialize)]
+struct TransitionEntry<'a> {
+    number: u64,
+    at: String,
+    transition: &'static str,
+    restored: bool,
+    event: EventEntry<'a>,
 }

@@ -3,7 +3,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     azure::FailureReason,
-    core::approval::{Approval, ApprovalReason},
     outputs::web::fixtures::{at, due, freeze, snapshot_after},
 };
 
@@ -67,58 +66,20 @@ fn event_has_the_members_of_azure_and_of_this_exporter() {
 }
 
 #[test]
-fn unknown_members_are_unchanged_and_no_name_appears_twice() {
-    let unknown = json!({"Impact": {"Level": [1, "two"]}, "scope": "theirs"});
-    let snapshot = snapshot_after(&[(0, json!([freeze(&unknown)]))]);
-    let text = json(&snapshot, at(1)).unwrap();
-    let events = read(&snapshot, at(1))["events"].clone();
-    assert_eq!(events[0]["Impact"], json!({"Level": [1, "two"]}));
-    assert_eq!(events[0]["scope"], "self");
-    assert_eq!(text.matches("\"scope\"").count(), 1, "{text}");
-}
-
-#[test]
 fn invisible_characters_are_escaped_and_no_name_differs_only_in_case() {
     let hostile = "a\u{9b}31m\u{202e}\u{200b}b";
-    let unknown = json!({"Scope": "theirs", "Impact": [hostile], "Description": hostile});
+    let unknown =
+        json!({"Scope": "theirs", "scope": "theirs", "Impact": [hostile], "Description": hostile});
     let snapshot = snapshot_after(&[(0, json!([freeze(&unknown)]))]);
     let text = json(&snapshot, at(1)).unwrap();
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
     assert!(!text.contains(['\u{202e}', '\u{200b}']), "{text}");
     let event = read(&snapshot, at(1))["events"][0].clone();
+    assert_eq!(event["not_before_countdown_seconds"], json!(599.0));
     assert_eq!(event["Impact"], json!([hostile]));
     assert_eq!(event["Description"], hostile);
     assert_eq!(event["Scope"], Value::Null);
-}
-
-#[test]
-fn approval_decision_is_included() {
-    let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
-    let id = snapshot.events[0].event.id.clone();
-    let waiting = Approval::Waiting {
-        reason: ApprovalReason::ShortFreeze,
-        leader: "web_0".into(),
-        until: at(60).wall,
-    };
-    snapshot.approvals = std::sync::Arc::new([(id, waiting)].into());
-    let approval = read(&snapshot, at(1))["events"][0]["approval"].clone();
-    assert_eq!(approval["decision"], "waiting");
-    assert_eq!(approval["reason"], "short_freeze");
-    assert_eq!(approval["at"], "2026-11-17T09:01:00.000Z");
-    let message = approval["message"].as_str().unwrap();
-    assert!(
-        message.starts_with("web_0 is its first resource"),
-        "{message}"
-    );
-}
-
-#[test]
-fn countdown_is_relative_to_the_request() {
-    let snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
-    let countdown =
-        |seconds| read(&snapshot, at(seconds))["events"][0]["not_before_countdown_seconds"].clone();
-    assert_eq!(countdown(0), json!(600.0));
-    assert_eq!(countdown(610), json!(-10.0));
+    assert_eq!(text.matches("\"scope\": \"self\"").count(), 1, "{text}");
 }
 
 #[test]
@@ -179,4 +140,72 @@ fn document_without_events_differs_from_no_document() {
     assert_eq!(empty["unreadable_entries"], 0);
     assert_eq!(empty["health"]["up"], true);
     assert_eq!(empty["now"], "2026-11-17T09:00:05.000Z");
+}
+
+#[test]
+fn the_parameter_is_a_number_or_absent() {
+    for (query, expected) in [
+        (None, Some(None)),
+        (Some(""), Some(None)),
+        (Some("other=1"), Some(None)),
+        (Some("after=0"), Some(Some(0))),
+        (Some("a=b&after=17"), Some(Some(17))),
+        (Some("after=99999999999999999999"), Some(Some(u64::MAX))),
+        (Some("after"), None),
+        (Some("after="), None),
+        (Some("after=-1"), None),
+        (Some("after=+1"), None),
+        (Some("after=1.5"), None),
+        (Some("after=x"), None),
+        (Some("after=1&after=2"), None),
+    ] {
+        assert_eq!(After::parse(query), expected.map(After), "{query:?}");
+    }
+}
+
+#[test]
+fn each_transition_has_the_event_as_it_was_then() {
+    let moved = json!({"NotBefore": due(900)});
+    let other = json!({"EventId": "E2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E"});
+    let snapshot = snapshot_after(&[
+        (0, json!([freeze(&json!({}))])),
+        (60, json!([freeze(&moved)])),
+        (90, json!([freeze(&other)])),
+    ]);
+    let read = |after| -> Value {
+        let text = transitions_json(&snapshot, After(after), at(100)).unwrap();
+        assert_eq!(text.matches('\n').count(), 1);
+        serde_json::from_str(&text).unwrap()
+    };
+    let all = read(None);
+    let shown = |line: &Value| {
+        let event = &line["event"];
+        let line = [&line["number"], &line["at"], &line["transition"]];
+        json!([line, event["not_before"], event["phase"]])
+    };
+    let lines: Value = all["transitions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(shown)
+        .collect();
+    let time = |seconds: u64| at(seconds).wall.rfc3339_millis();
+    assert_eq!(
+        lines,
+        json!([
+            [[1, time(0), "announced"], time(600), "scheduled"],
+            [[2, time(60), "rescheduled"], time(900), "scheduled"],
+            [[3, time(90), "ended"], time(900), "ended"],
+            [[4, time(90), "announced"], time(600), "scheduled"],
+        ])
+    );
+    assert_eq!(all["process"], time(0));
+    assert_eq!((&all["oldest"], &all["newest"]), (&json!(1), &json!(4)));
+    assert_eq!(all["open"][0]["EventId"], other["EventId"]);
+    assert_eq!(all["open"].as_array().unwrap().len(), 1);
+    let rest = read(Some(3));
+    assert_eq!(rest["transitions"], json!([all["transitions"][3]]));
+    assert_eq!(rest["open"], Value::Null);
+    assert_eq!(read(Some(4))["transitions"], json!([]));
+    assert_eq!(read(Some(5))["transitions"], all["transitions"]);
 }

@@ -3,10 +3,7 @@
 //! The page is complete without script and style. The script updates the countdowns and reloads the content every few
 //! seconds. The page says that no events are scheduled only if the last poll succeeded.
 
-mod about;
 mod event;
-mod labels;
-mod timer;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -32,20 +29,33 @@ const MAX_CARDS: usize = 3;
 /// Longer lists are collapsed.
 const MAX_OPEN: usize = 5;
 
+const DOCUMENTATION: &str = if cfg!(windows) {
+    "https://learn.microsoft.com/azure/virtual-machines/windows/scheduled-events"
+} else {
+    "https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events"
+};
+
 pub(super) fn page(
     snapshot: &Snapshot,
     settings: &WebSettings,
     serving: &ProbeResult,
     now: Moment,
 ) -> String {
-    let events = EventGroups::new(snapshot);
-    let title = title(snapshot, &events, now);
+    let [own, other, advisories, ended] = event_groups(snapshot);
+    let state = own.first().map(|tracked| event::title(tracked, now));
+    let state = state.unwrap_or_else(|| no_events(snapshot, now).0.to_owned());
+    let name = snapshot.vm_name.as_deref();
+    let title = [
+        state.as_str(),
+        name.unwrap_or("this VM"),
+        "Azure Scheduled Events",
+    ]
+    .map(plain);
     let list =
         |title, testid, listed: &[_]| event::list(title, testid, listed, &snapshot.approvals, now);
-    let more = events.own.get(MAX_CARDS..).unwrap_or_default();
+    let more = own.get(MAX_CARDS..).unwrap_or_default();
     let markup = document(
-        "",
-        &title,
+        &title.join(" · "),
         &html! {
             @if let Some(url) = settings.simulator_url.as_deref() {
                 p.simulated role="note" {
@@ -56,7 +66,7 @@ pub(super) fn page(
             header.top {
                 img.mark src={ "assets/icon.svg" (VERSION_QUERY) } alt="" width="36" height="36";
                 div {
-                    h1 { (plain(snapshot.vm_name.as_deref().unwrap_or("This VM"))) }
+                    h1 { (plain(name.unwrap_or("This VM"))) }
                     p.sub { "Azure Scheduled Events" }
                 }
             }
@@ -65,36 +75,20 @@ pub(super) fn page(
                 (polling_alert(snapshot, now))
                 (name_alert(snapshot))
                 section aria-label="Events for this VM" data-testid="own" {
-                    @if events.own.is_empty() {
-                        (headline(snapshot, &events, now))
+                    @if own.is_empty() {
+                        (headline(snapshot, other.len(), advisories.len(), now))
                     }
-                    @for tracked in events.own.iter().take(MAX_CARDS) {
+                    @for tracked in own.iter().take(MAX_CARDS) {
                         (event::card(tracked, snapshot.approvals.get(&tracked.event.id), now))
                     }
                     (list("More events for this VM", "own-more", more))
                 }
-                (list("Advisories", "advisories", &events.advisories))
-                (list("Events for other VMs", "neighbours", &events.other))
-                (list("Recently ended", "ended", &events.ended))
-                (about::section(snapshot, serving, now))
+                (list("Advisories", "advisories", &advisories))
+                (list("Events for other VMs", "neighbours", &other))
+                (list("Recently ended", "ended", &ended))
+                (about(snapshot, serving, now))
             }
-            (about::footer(&settings.telemetry_path))
-        },
-    );
-    markup.into_string()
-}
-
-pub(super) fn not_found() -> String {
-    let markup = document(
-        "/",
-        "Not found",
-        &html! {
-            main {
-                section.state.none {
-                    h2 { "Page not found" }
-                    p { a href="/" { "Status page" } }
-                }
-            }
+            (footer(&settings.telemetry_path))
         },
     );
     markup.into_string()
@@ -108,8 +102,8 @@ const VERSION_QUERY: &str = concat!(
     env!("BUILD_REVISION")
 );
 
-/// `base` is the prefix of links. It is empty on the status page, so that the page works below a path of a proxy.
-fn document(base: &str, title: &str, body: &Markup) -> Markup {
+/// Links are relative, so that the page works below a path of a proxy.
+fn document(title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -119,9 +113,9 @@ fn document(base: &str, title: &str, body: &Markup) -> Markup {
                 meta name="color-scheme" content="light dark";
                 meta name="robots" content="noindex";
                 title { (title) }
-                link rel="icon" type="image/svg+xml" href={ (base) "assets/icon.svg" (VERSION_QUERY) };
-                link rel="stylesheet" href={ (base) "assets/status.css" (VERSION_QUERY) };
-                script defer src={ (base) "assets/status.js" (VERSION_QUERY) } {}
+                link rel="icon" type="image/svg+xml" href={ "assets/icon.svg" (VERSION_QUERY) };
+                link rel="stylesheet" href={ "assets/status.css" (VERSION_QUERY) };
+                script defer src={ "assets/status.js" (VERSION_QUERY) } {}
                 noscript { meta http-equiv="refresh" content="10"; }
             }
             body { (body) }
@@ -129,36 +123,19 @@ fn document(base: &str, title: &str, body: &Markup) -> Markup {
     }
 }
 
-/// The sections of the page.
-struct EventGroups<'a> {
-    /// Pending events that name this VM or may name it, the most urgent first.
-    own: Vec<&'a TrackedEvent>,
-    /// Pending events of other VMs, the most urgent first.
-    other: Vec<&'a TrackedEvent>,
-    /// Those of this VM first.
-    advisories: Vec<&'a TrackedEvent>,
-    /// The latest first.
-    ended: Vec<&'a TrackedEvent>,
-}
-
-impl<'a> EventGroups<'a> {
-    fn new(snapshot: &'a Snapshot) -> Self {
-        let (mut other, mut own): (Vec<_>, Vec<_>) = snapshot
-            .pending()
-            .partition(|tracked| tracked.scope == EventScope::Other);
-        own.sort_by_key(|tracked| urgency(tracked));
-        other.sort_by_key(|tracked| urgency(tracked));
-        let mut advisories: Vec<_> = snapshot.advisories().collect();
-        advisories.sort_by_key(|tracked| tracked.scope == EventScope::Other);
-        let mut ended: Vec<_> = snapshot.ended().collect();
-        ended.sort_by_key(|tracked| std::cmp::Reverse(tracked.end.map(|end| end.at)));
-        Self {
-            own,
-            other,
-            advisories,
-            ended,
-        }
-    }
+/// Pending events that name this VM or may name it, and those of other VMs, both with the most urgent first; advisories,
+/// those of this VM first; ended events, the latest first.
+fn event_groups(snapshot: &Snapshot) -> [Vec<&TrackedEvent>; 4] {
+    let (mut other, mut own): (Vec<_>, Vec<_>) = snapshot
+        .pending()
+        .partition(|tracked| tracked.scope == EventScope::Other);
+    own.sort_by_key(|tracked| urgency(tracked));
+    other.sort_by_key(|tracked| urgency(tracked));
+    let mut advisories: Vec<_> = snapshot.advisories().collect();
+    advisories.sort_by_key(|tracked| tracked.scope == EventScope::Other);
+    let mut ended: Vec<_> = snapshot.ended().collect();
+    ended.sort_by_key(|tracked| std::cmp::Reverse(tracked.end.map(|end| end.at)));
+    [own, other, advisories, ended]
 }
 
 /// Started events come first, then those that an approval may start at any moment, then those with the earliest start.
@@ -169,19 +146,6 @@ fn urgency(tracked: &TrackedEvent) -> (bool, bool, bool, Option<Timestamp>) {
         !tracked.is_due_by_approval(),
         at.is_none(),
         at,
-    )
-}
-
-fn title(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> String {
-    let state = match events.own.first() {
-        Some(tracked) => event::title(tracked, now),
-        None => no_events(snapshot, now).0.to_owned(),
-    };
-    let name = snapshot.vm_name.as_deref().unwrap_or("this VM");
-    format!(
-        "{} · {} · Azure Scheduled Events",
-        plain(&state),
-        plain(name)
     )
 }
 
@@ -211,10 +175,9 @@ fn no_events(snapshot: &Snapshot, now: Moment) -> (&'static str, &'static str, M
 }
 
 /// Shown when no event of this VM is pending.
-fn headline(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> Markup {
+fn headline(snapshot: &Snapshot, others: usize, advisories: usize, now: Moment) -> Markup {
     let (_, heading, detail) = no_events(snapshot, now);
-    let is_clear = detail.0.is_empty();
-    let (class, mark) = if is_clear {
+    let (class, mark) = if detail.0.is_empty() {
         ("clear", "✓")
     } else {
         ("none", "?")
@@ -224,15 +187,9 @@ fn headline(snapshot: &Snapshot, events: &EventGroups<'_>, now: Moment) -> Marku
             span.mark aria-hidden="true" { (mark) }
             div {
                 h2 aria-live="polite" { (heading) }
-                @if !is_clear {
-                    p { (detail) }
-                }
-                @if !events.advisories.is_empty() {
-                    p { "See the advisories below." }
-                }
-                @if !events.other.is_empty() {
-                    p { (pluralize(events.other.len(), "event")) " for other VMs." }
-                }
+                @if !detail.0.is_empty() { p { (detail) } }
+                @if advisories > 0 { p { "See the advisories below." } }
+                @if others > 0 { p { (pluralize(others, "event")) " for other VMs." } }
                 p.fresh { (freshness(snapshot, now)) }
             }
         }
@@ -265,10 +222,10 @@ fn polling_alert(snapshot: &Snapshot, now: Moment) -> Markup {
     };
     html! {
         div.alarm role="alert" data-testid="alarm" {
-            strong { "Polling has failed" } " for " (elapsed(failure.since, now)) ". "
-            (labels::failure(failure.reason))
+            strong { "Polling has failed" } " for " (elapsed(failure.since, now)) ": "
+            code { (plain(&failure.message)) } ". "
             @if snapshot.has_document {
-                " The events shown may be out of date. "
+                "The events shown may be out of date. "
                 (freshness(snapshot, now)) "."
             }
         }
@@ -292,6 +249,73 @@ fn name_alert(snapshot: &Snapshot) -> Markup {
                 "Instance metadata: " code { (plain(&error.message)) } ". "
                 "It is not known which events are for this VM. Where there is no instance metadata, set --vm.name."
             }
+        }
+    }
+}
+
+/// The lower part of the page: the state of polling, and the identity of this VM.
+fn about(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
+    let health = &snapshot.health;
+    let last_poll = if health.is_up(now) {
+        "succeeded"
+    } else if health.failure.is_some() {
+        "failed"
+    } else {
+        "not finished yet"
+    };
+    let failed: u64 = health.failures.iter().sum();
+    let name = snapshot.vm_name.as_deref().unwrap_or_default();
+    html! {
+        section.about aria-label="About this exporter" data-testid="about" {
+            div {
+                h2 { "Polling" }
+                dl.facts {
+                    (fact("Last poll", &html! { (last_poll) }))
+                    (fact("Freshness", &freshness(snapshot, now)))
+                    (fact("Requests", &html! { (health.requests) ", " (failed) " failed" }))
+                    @if let Some(incarnation) = health.incarnation {
+                        (fact("Document", &html! { "incarnation " (incarnation) }))
+                    }
+                    (fact("Load balancer", &html! { (plain(&serving.reason)) }))
+                }
+            }
+            @if snapshot.identity.is_some() || snapshot.vm_name.is_some() {
+                div {
+                    h2 { "This VM" }
+                    dl.facts {
+                        (fact("Name", &html! { (plain(name)) }))
+                        @if let Some(vm) = snapshot.identity.as_deref() {
+                            @for (label, value) in [
+                                ("Computer", &vm.computer_name),
+                                ("Scale set", &vm.scale_set),
+                                ("Size", &vm.vm_size),
+                                ("Location", &vm.location),
+                                ("Zone", &vm.zone),
+                                ("Resource group", &vm.resource_group),
+                                ("VM ID", &vm.vm_id),
+                            ] {
+                                (fact(label, &html! { (plain(value)) }))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn footer(telemetry_path: &str) -> Markup {
+    html! {
+        footer {
+            nav aria-label="Links" {
+                a href=(telemetry_path.trim_start_matches('/')) { "Metrics" }
+                a href="api/v1/events" { "JSON" }
+                a href="-/healthy" { "Healthy" }
+                a href="-/ready" { "Ready" }
+                a href="-/serving" { "Serving" }
+                a href=(DOCUMENTATION) rel="noreferrer" { "Azure documentation" }
+            }
+            p { "azure-scheduled-events-exporter " (env!("CARGO_PKG_VERSION")) " (" (env!("BUILD_REVISION")) ")" }
         }
     }
 }
