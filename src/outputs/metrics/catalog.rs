@@ -84,7 +84,7 @@ catalog! {
     EVENT_OPEN = "azure_scheduled_event_open", Gauge, "", &["event_id"],
         "1 if the last document lists the event of this VM, 0 if a document no longer does, or no longer names this VM. Absent if that is not known, as after a failed poll.";
     EVENT_PRIORITY = "azure_scheduled_event_priority", Gauge, "", &["event_id", "event_type", "vm_name", "vm_scale_set"],
-        "Order of the open events of this VM, without advisories: the severity (critical 3, warning 2, else 1), plus 20 if started, plus 10 minus 0.9 for each hour until NotBefore if that is within the hour; 1 divided by the hours if later. 0 after the end.";
+        "Order of the open events of this VM, without advisories, highest first: started ones, those within the hour by severity, the others by time. 0 after the end.";
     EVENT_RESOURCE_INFO = "azure_scheduled_event_resource_info", Gauge, "", &["event_id", "resource"],
         "1 for each VM that an event names. Requires --metrics.resources.";
     EVENT_RESOURCES = "azure_scheduled_event_resources", Gauge, "{vm}", event_labels!(),

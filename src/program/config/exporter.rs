@@ -56,6 +56,15 @@ pub enum StateStorage {
 impl Config {
     pub(crate) fn new(flags: &RunFlags) -> Result<Self, CommandError> {
         let listen = listen_addresses(&flags.web.listen_addresses)?;
+        for (flag, is_given) in [
+            ("web.config.file", flags.web.config_file.is_some()),
+            ("web.allowed-hosts", !flags.web.allowed_hosts.is_empty()),
+        ] {
+            if is_given && listen.is_empty() {
+                let problem = "has no effect with --web.listen-address=none: omit one of them";
+                return Err(flag_error(flag, problem));
+            }
+        }
         let imds = ImdsSettings::new(&flags.imds)?;
         let web_config = flags.web.config_file.as_deref().map(WebConfig::open);
         let config = Self {
