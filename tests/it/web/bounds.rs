@@ -61,33 +61,6 @@ fn absolute_and_authority_targets_are_accepted() {
 }
 
 #[test]
-fn invalid_http_is_rejected_and_other_clients_are_served() {
-    let server = TestServer::start(one_event());
-    for garbage in [
-        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
-        b"GET\r\n\r\n",
-        b"GET / HTTP/9.9\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost : test\r\n\r\n",
-        b"\r\n\r\n\r\n\0\0\0\r\n\r\n",
-    ] {
-        let mut connection = server.connect();
-        connection.send(garbage);
-        connection
-            .0
-            .get_mut()
-            .shutdown(std::net::Shutdown::Write)
-            .unwrap();
-        let response = connection.read_to_close();
-        assert!(
-            !response.starts_with(b"HTTP/1.1 200"),
-            "{}",
-            String::from_utf8_lossy(&response)
-        );
-    }
-    assert_eq!(server.get("/-/healthy", &[]).status, 200);
-}
-
-#[test]
 fn unusual_but_valid_headers_are_accepted() {
     let server = TestServer::start(one_event());
     let mut connection = server.connect();

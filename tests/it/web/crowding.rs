@@ -23,6 +23,7 @@ use super::{
 fn limits() -> ServerLimits {
     ServerLimits {
         max_connections: 48,
+        max_response_bytes: 1024 * 1024,
         header_timeout: Duration::from_hours(1),
         handler_timeout: Duration::from_hours(1),
         idle_timeout: Duration::from_hours(1),
@@ -108,27 +109,6 @@ impl Drop for BadClients {
     }
 }
 
-fn scrapes_succeed_beside(kinds: &[(BadClient, usize)]) {
-    let server = TestServer::with(one_event(), settings(), limits());
-    let bad_clients = BadClients::start(server.address, kinds);
-    for number in 0..10 {
-        let response = server.get("/metrics", &["Connection: close"]);
-        assert_eq!(response.status, 200, "scrape {number}");
-        assert!(response.text().contains("azure_scheduled_events_up"));
-    }
-    drop(bad_clients);
-}
-
-#[test]
-fn scrapes_succeed_beside_bad_clients_of_all_kinds() {
-    scrapes_succeed_beside(&[
-        (BadClient::HalfSent, 100),
-        (BadClient::Silent, 100),
-        (BadClient::NonReading, 32),
-        (BadClient::HalfClosed, 32),
-    ]);
-}
-
 /// More than 128 KiB of metrics.
 fn many_events() -> Snapshot {
     let events: Vec<_> = (0..300)
@@ -140,79 +120,66 @@ fn many_events() -> Snapshot {
     poll(&mut engine(), 1, &events)
 }
 
-/// 64 clients that do not read, on a server whose bodies in flight have this limit.
-fn beside_unread_metrics(max_response_bytes: usize) -> (TestServer, Vec<TcpStream>) {
-    let limits = ServerLimits {
-        max_connections: 1024,
-        max_response_bytes,
-        ..limits()
-    };
-    let server = TestServer::with(many_events(), settings(), limits);
-    let clients: Vec<_> = (0..64)
-        .map(|_| BadClient::NonReading.open(server.address))
-        .collect();
-    for client in &clients {
-        client.set_nonblocking(false).unwrap();
-        client.peek(&mut [0]).unwrap();
-    }
-    (server, clients)
-}
-
-fn assert_all_open(clients: &[TcpStream]) {
-    let closed = clients
-        .iter()
-        .filter(|client| client.take_error().unwrap().is_some());
-    assert_eq!(closed.count(), 0, "clients were evicted");
-}
-
-/// Status of a page and of errors, each on a new connection.
-fn assert_probes_and_errors(server: &TestServer) {
-    for (path, status) in [("/-/healthy", 200), ("/-/serving", 200), ("/nowhere", 404)] {
-        let response = server.get(path, &["Connection: close"]);
-        assert_eq!(response.status, status, "{path}");
-    }
-    let mut connection = server.connect();
-    connection.send(b"GET /api/v1/events HTTP/1.1\r\nHost: other.example\r\n\r\n");
-    assert_eq!(connection.response("GET").unwrap().status, 403);
-}
-
 #[test]
-fn probes_and_errors_do_not_wait_for_clients_that_do_not_read() {
-    let (server, clients) = beside_unread_metrics(1);
-    assert_probes_and_errors(&server);
-    // A response that waits for others evicts them.
-    assert_all_open(&clients);
+fn scrapes_and_probes_succeed_beside_bad_clients_of_all_kinds() {
+    let kinds = [
+        (BadClient::HalfSent, 100),
+        (BadClient::Silent, 100),
+        (BadClient::NonReading, 32),
+        (BadClient::HalfClosed, 32),
+    ];
+    let paths = [
+        ("/metrics", 200),
+        ("/-/healthy", 200),
+        ("/-/serving", 200),
+        ("/nowhere", 404),
+    ];
+    for (snapshot, kinds, paths) in [
+        (one_event(), &kinds[..], &paths[..1]),
+        (many_events(), &[(BadClient::NonReading, 64)], &paths),
+    ] {
+        let clock = Clock::start();
+        let start = clock.now().monotonic;
+        let now = move || at(0).after(clock.now().monotonic.saturating_sub(start));
+        let server = TestServer::with_clock(snapshot, settings(), limits(), now);
+        let bad_clients = BadClients::start(server.address, kinds);
+        for number in 0..5 {
+            for (path, status) in paths {
+                let response = server.get(path, &["Connection: close"]);
+                assert_eq!(response.status, *status, "{path} {number}");
+            }
+        }
+        drop(bad_clients);
+    }
 }
 
+/// A response that waits for others evicts them.
 #[test]
-fn body_that_many_clients_do_not_read_is_in_memory_once() {
-    let (server, clients) = beside_unread_metrics(2 * 1024 * 1024);
-    // The next scrape has a body of its own.
-    *server.seconds.lock().unwrap() += 1;
-    for path in ["/metrics", "/api/v1/events", "/"] {
-        let response = server.get(path, &["Connection: close"]);
-        assert_eq!(response.status, 200, "{path}");
-        assert!(response.body.len() > 64 * 1024, "{path}");
+fn neither_small_responses_nor_a_shared_body_wait_for_clients_that_do_not_read() {
+    // The scrapes after a second have a body of their own.
+    for (max_response_bytes, seconds, paths) in [
+        (1, 0, &["/-/healthy", "/-/serving", "/nowhere"][..]),
+        (2 * 1024 * 1024, 1, &["/metrics", "/api/v1/events", "/"]),
+    ] {
+        let limits = ServerLimits {
+            max_connections: 1024,
+            max_response_bytes,
+            ..limits()
+        };
+        let server = TestServer::with(many_events(), settings(), limits);
+        let mut clients: Vec<_> = (0..64)
+            .map(|_| BadClient::NonReading.open(server.address))
+            .collect();
+        for client in &mut clients {
+            client.set_nonblocking(false).unwrap();
+            client.peek(&mut [0]).unwrap();
+        }
+        *server.seconds.lock().unwrap() = seconds;
+        for path in paths {
+            let response = server.get(path, &["Connection: close"]);
+            assert!([200, 404].contains(&response.status), "{path}");
+        }
+        let is_closed = |client: &TcpStream| client.take_error().unwrap().is_some();
+        assert!(!clients.iter().any(is_closed), "clients were evicted");
     }
-    assert_all_open(&clients);
-}
-
-#[test]
-fn scrapes_and_probes_succeed_beside_clients_that_do_not_read_large_metrics() {
-    let limits = ServerLimits {
-        max_response_bytes: 1024 * 1024,
-        ..limits()
-    };
-    let clock = Clock::start();
-    let start = clock.now().monotonic;
-    let now = move || at(0).after(clock.now().monotonic.saturating_sub(start));
-    let server = TestServer::with_clock(many_events(), settings(), limits, now);
-    let bad_clients = BadClients::start(server.address, &[(BadClient::NonReading, 64)]);
-    for number in 0..5 {
-        let response = server.get("/metrics", &["Connection: close"]);
-        assert_eq!(response.status, 200, "scrape {number}");
-        assert!(response.body.len() > 128 * 1024);
-        assert_probes_and_errors(&server);
-    }
-    drop(bad_clients);
 }

@@ -1,6 +1,6 @@
 //! Versions, client certificates, and clients that do not finish a handshake.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
 use rustls::{
     ProtocolVersion,
@@ -12,7 +12,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{Protected, SERVER_NAMES, TLS, client::Tls};
+use super::{Protected, TLS, client::Tls};
 use crate::support::{DEADLINE, Pki};
 
 const RECORD_OF_A_HANDSHAKE: &[u8] = b"\x16\x03\x01\x02\x00\x01";
@@ -197,47 +197,6 @@ async fn a_handshake_that_hangs_is_closed() {
             .ok();
         assert!(began.elapsed() > Duration::from_secs(3), "{bytes:?}");
     }
-}
-
-/// The process may have few connections, so that hanging handshakes take all places.
-#[cfg(unix)]
-#[tokio::test]
-async fn hanging_handshakes_are_evicted_when_a_scraper_waits() {
-    let pki = Pki::new();
-    pki.write_certificate("server", &SERVER_NAMES);
-    pki.write("web.yml", TLS);
-    let imds = crate::support::FakeImds::standing(crate::support::Reply::ok(super::NOTHING)).await;
-    let script = "ulimit -n 64; exec \"$0\" \"$@\"";
-    let mut command = std::process::Command::new("sh");
-    command
-        .args(["-c", script, crate::support::process::PROGRAM])
-        .args(["--web.listen-address=127.0.0.1:0", "--vm.name=web_0"])
-        .arg(format!("--imds.url={}", imds.base()))
-        .arg(format!("--web.config.file={}", pki.path("web.yml")));
-    let mut process = crate::support::process::Process::start_as(&mut command);
-    let address = process.address().await;
-    let client = super::Client::tls(&address, &pki, &Tls::default());
-    let mut hanging = Vec::new();
-    for number in 0..200 {
-        let mut stream = TcpStream::connect(&address).await.unwrap();
-        // A client that has been evicted cannot send.
-        stream.write_all(RECORD_OF_A_HANDSHAKE).await.ok();
-        hanging.push(stream);
-        if number % 50 == 49 {
-            let began = Instant::now();
-            assert_eq!(client.status("/metrics", &[]).await, 200);
-            assert!(
-                began.elapsed() < Duration::from_secs(4),
-                "none has timed out"
-            );
-        }
-    }
-    let mut first = hanging.swap_remove(0);
-    let read = timeout(DEADLINE, first.read_u8()).await.unwrap();
-    assert!(matches!(
-        read.unwrap_err().kind(),
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
-    ));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Errors at start, and what the log says.
 
-use super::{NOTHING, Protected, SERVER_NAMES, TLS, hash, user};
+use super::{NOTHING, Protected, SERVER_NAMES, TLS, user};
 use crate::support::{FakeImds, Pki, Reply, process::Process};
 
 async fn error(pki: &Pki, config: &str) -> String {
@@ -46,49 +46,9 @@ async fn an_invalid_file_ends_the_start_with_one_line_that_names_the_file_and_th
             "\u{feff}a: 'b".to_owned(),
             &["line 1", "the file is not valid YAML"][..],
         ),
-        ("tls_config: {}".to_owned(), &["tls_config: unknown field"]),
-        (
-            format!("{TLS}{TLS}"),
-            &["line 4", "\"tls_server_config\" twice"],
-        ),
-        (
-            format!("{TLS}  min_version: TLS14\n"),
-            &["tls_server_config.min_version", "TLS14"],
-        ),
-        (
-            format!("{TLS}  client_auth_type: Foo\n"),
-            &["tls_server_config.client_auth_type", "Foo"],
-        ),
         (
             "basic_auth_users: {bob: secret}".to_owned(),
             &["basic_auth_users.bob: the value is not a bcrypt hash"],
-        ),
-        (
-            format!(
-                "basic_auth_users: {{bob: {}}}",
-                hash(4, "a").replace("$04$", "$32$")
-            ),
-            &["basic_auth_users.bob: the cost is 32"],
-        ),
-        (
-            with("  cert_file: server.pem\n", ""),
-            &["tls_server_config.cert is missing"],
-        ),
-        (
-            with("  key_file: server-key.pem\n", ""),
-            &["tls_server_config.key is missing"],
-        ),
-        (
-            format!("{TLS}  client_ca_file: ca.pem\n"),
-            &["client_ca_file has no effect without"],
-        ),
-        (
-            verify.clone(),
-            &["client_auth_type needs tls_server_config.client_ca_file"],
-        ),
-        (
-            "http_server_config: {headers: {Server: a}}".to_owned(),
-            &["http_server_config.headers.Server is not known"],
         ),
         (
             with("server.pem", "gone.pem"),
