@@ -6,7 +6,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 
 use crate::{
@@ -27,13 +26,6 @@ pub(super) const END_TTL: Duration = Duration::from_secs(150);
 const RESTART_TTL: Duration = Duration::from_hours(2);
 
 const RUNBOOKS: &str = "https://github.com/azure-scheduled-events-exporter/azure-scheduled-events-exporter/blob/main/docs/runbooks.md";
-const DASHBOARD: &str = "/d/azse-fleet";
-/// What Go's `urlquery` escapes, but for the space.
-const URL_VALUE: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
 
 /// The labels that each alert has, or can have, by its event.
 pub(crate) const ALERT_LABELS: [&str; 5] = [
@@ -146,7 +138,6 @@ impl Match {
             ("summary", message.summary),
             ("description", message.description),
             ("runbook_url", format!("{RUNBOOKS}#{anchor}")),
-            ("dashboard_url", dashboard_url(&labels)),
         ]);
         let ends_at = match self.resolved_at {
             Some(at) => self.ends_at(at),
@@ -177,18 +168,6 @@ impl Match {
             ALERT_TTL
         }
     }
-}
-
-/// As the rules write it: with the cluster, if the alert has one.
-fn dashboard_url(labels: &Labels) -> String {
-    let cluster = labels.get("cluster").filter(|cluster| !cluster.is_empty());
-    cluster.map_or_else(
-        || DASHBOARD.to_owned(),
-        |cluster| {
-            let cluster = utf8_percent_encode(cluster, URL_VALUE);
-            format!("{DASHBOARD}?var-cluster={cluster}")
-        },
-    )
 }
 
 /// The alerts of an event that fire at `now` or, after its end or after it left this VM, those that fired then.

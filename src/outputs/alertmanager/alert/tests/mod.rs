@@ -61,19 +61,6 @@ fn pushed_labels_and_annotations_have_the_bounds_of_the_metrics() {
 }
 
 #[test]
-fn link_to_the_dashboard_has_the_cluster() {
-    for (cluster, expected) in [
-        (None, "/d/azse-fleet"),
-        (Some(""), "/d/azse-fleet"),
-        (Some("eu-1"), "/d/azse-fleet?var-cluster=eu-1"),
-        (Some("a&b c%"), "/d/azse-fleet?var-cluster=a%26b%20c%25"),
-    ] {
-        let labels = cluster.map(|value| ("cluster".to_owned(), value.to_owned()));
-        assert_eq!(dashboard_url(&labels.into_iter().collect()), expected);
-    }
-}
-
-#[test]
 fn alert_is_serialised_as_the_api_specifies() {
     let alert = &alerts(&snapshot([tracked("Preempt", "", Some(30))]), at(0))[0];
     let json: serde_json::Value = serde_json::to_value(alert).unwrap();
