@@ -38,10 +38,10 @@ const SIZES: [(usize, usize); 7] = [
 
 /// 2026-11-17 09:00 UTC.
 fn now() -> Moment {
-    Moment {
-        wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap_or(Timestamp::UNIX_EPOCH),
-        monotonic: Duration::from_hours(1),
-    }
+    Moment::new(
+        Timestamp::from_unix_seconds(1_794_906_000).unwrap_or(Timestamp::UNIX_EPOCH),
+        Duration::from_hours(1),
+    )
 }
 
 fn body(events: usize, resources: usize) -> String {

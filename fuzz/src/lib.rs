@@ -75,10 +75,10 @@ fn start_with(saved: SavedState) {
         is_persistent: true,
         ..EngineConfig::default()
     };
-    let mut now = Moment {
-        wall: Timestamp::from_unix_seconds(1_795_314_700).expect("a time in 2026"),
-        monotonic: Duration::from_secs(1),
-    };
+    let mut now = Moment::new(
+        Timestamp::from_unix_seconds(1_795_314_700).expect("a time in 2026"),
+        Duration::from_secs(1),
+    );
     let options = MetricsOptions {
         scope: SeriesScope::All,
         resources: true,

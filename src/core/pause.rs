@@ -54,7 +54,7 @@ impl PauseDetector {
         if delay.was_stopped {
             return None;
         }
-        let by_monotonic = now.monotonic.saturating_sub(last.monotonic);
+        let by_monotonic = now.monotonic - last.monotonic;
         let by_wall = now.wall.saturating_since(last.wall);
         let is_pause = by_wall.saturating_sub(by_monotonic) <= MAX_CLOCK_STEP;
         let gap = if is_pause {
@@ -92,10 +92,10 @@ mod tests {
     use crate::base::time::Timestamp;
 
     fn start() -> Moment {
-        Moment {
-            wall: Timestamp::from_unix_seconds(1_000_000).unwrap(),
-            monotonic: Duration::from_secs(5),
-        }
+        Moment::new(
+            Timestamp::from_unix_seconds(1_000_000).unwrap(),
+            Duration::from_secs(5),
+        )
     }
 
     #[test]

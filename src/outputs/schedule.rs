@@ -2,19 +2,21 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::core::{lifecycle::TrackedEvent, snapshot::Snapshot};
+use crate::{
+    base::time::MonotonicTime,
+    core::{lifecycle::TrackedEvent, snapshot::Snapshot},
+};
 
 /// Between two pushes of which the second is caused by a change of the events: a fault may change them with each poll.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// All times are of the monotonic clock.
 #[derive(Debug)]
 pub(crate) struct Schedule {
     interval: Duration,
     /// The next push if nothing changes.
-    next_at: Duration,
+    next_at: MonotonicTime,
     /// The next push if the events change.
-    next_change_at: Duration,
+    next_change_at: MonotonicTime,
     /// As last pushed, also if the push failed.
     events: Arc<[Arc<TrackedEvent>]>,
     is_identified: bool,
@@ -22,18 +24,18 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// The identity of the VM starts the first push, since its series are those of another resource.
-    pub(crate) fn new(interval: Duration, now: Duration) -> Self {
+    pub(crate) fn new(interval: Duration, now: MonotonicTime) -> Self {
         Self {
             interval,
-            next_at: now.saturating_add(interval),
-            next_change_at: Duration::ZERO,
+            next_at: now + interval,
+            next_change_at: MonotonicTime::default(),
             events: Arc::from([]),
             is_identified: false,
         }
     }
 
     /// When the snapshot is to be pushed.
-    pub(crate) fn due_at(&self, snapshot: &Snapshot) -> Duration {
+    pub(crate) fn due_at(&self, snapshot: &Snapshot) -> MonotonicTime {
         let is_changed =
             snapshot.events != self.events || snapshot.identity.is_some() != self.is_identified;
         if is_changed {
@@ -48,18 +50,18 @@ impl Schedule {
     pub(crate) fn pushed(
         &mut self,
         snapshot: &Snapshot,
-        now: Duration,
+        now: MonotonicTime,
         delay: Option<Duration>,
         is_requested: bool,
     ) {
         self.events = Arc::clone(&snapshot.events);
         self.is_identified = snapshot.identity.is_some();
         let delay = delay.unwrap_or(self.interval);
-        self.next_at = now.saturating_add(delay);
+        self.next_at = now + delay;
         self.next_change_at = if is_requested {
             self.next_at
         } else {
-            now.saturating_add(delay.min(MIN_INTERVAL))
+            now + delay.min(MIN_INTERVAL)
         };
     }
 }
@@ -75,16 +77,13 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_mins(1);
 
-    fn seconds(seconds: u64) -> Duration {
-        Duration::from_secs(seconds)
+    fn seconds(seconds: u64) -> MonotonicTime {
+        MonotonicTime::since_origin(Duration::from_secs(seconds))
     }
 
     /// The snapshot with these events.
     fn snapshot(ids: &[&str]) -> Snapshot {
-        let now = Moment {
-            wall: Timestamp::UNIX_EPOCH,
-            monotonic: Duration::ZERO,
-        };
+        let now = Moment::new(Timestamp::UNIX_EPOCH, Duration::ZERO);
         let event = |id: &&str| format!(r#"{{"EventId":"{id}","EventType":"Freeze"}}"#);
         let events: Vec<_> = ids.iter().map(event).collect();
         let body = format!(
@@ -103,11 +102,11 @@ mod tests {
     #[test]
     fn a_change_ends_the_backoff_but_not_a_delay_that_the_collector_asked_for() {
         let (known, changed) = (snapshot(&["a"]), snapshot(&["a", "b"]));
-        let mut schedule = Schedule::new(MINUTE, Duration::ZERO);
-        schedule.pushed(&known, seconds(100), Some(seconds(30)), false);
+        let mut schedule = Schedule::new(MINUTE, seconds(0));
+        schedule.pushed(&known, seconds(100), Some(Duration::from_secs(30)), false);
         assert_eq!(schedule.due_at(&known), seconds(130));
         assert_eq!(schedule.due_at(&changed), seconds(101));
-        schedule.pushed(&known, seconds(101), Some(seconds(30)), true);
+        schedule.pushed(&known, seconds(101), Some(Duration::from_secs(30)), true);
         assert_eq!(schedule.due_at(&known), seconds(131));
         assert_eq!(schedule.due_at(&changed), seconds(131));
         schedule.pushed(&changed, seconds(131), None, false);
@@ -116,9 +115,9 @@ mod tests {
 
     #[test]
     fn an_interval_shorter_than_a_second_is_kept() {
-        let mut schedule = Schedule::new(Duration::from_millis(100), Duration::ZERO);
+        let mut schedule = Schedule::new(Duration::from_millis(100), seconds(0));
         schedule.pushed(&snapshot(&[]), seconds(10), None, false);
-        let next_at = Duration::from_millis(10_100);
+        let next_at = seconds(10) + Duration::from_millis(100);
         assert_eq!(schedule.due_at(&snapshot(&["a"])), next_at);
         assert_eq!(schedule.due_at(&snapshot(&[])), next_at);
     }

@@ -96,7 +96,7 @@ impl Textfile {
         while !stop.is_cancelled() {
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
             let now = self.clock.now().monotonic;
-            let wait = schedule.due_at(&snapshot).saturating_sub(now);
+            let wait = schedule.due_at(&snapshot) - now;
             if !wait.is_zero() {
                 tokio::select! {
                     changed = snapshots.changed() => if changed.is_err() { break },

@@ -145,7 +145,7 @@ fn state(world: &World, now: Moment) -> Value {
             "resources": event.resources,
             "not_before": event.not_before.map(Timestamp::rfc3339),
             "scenario": event.scenario,
-            "changes_in_seconds": event.changes_at.saturating_sub(now.monotonic).as_secs_f64(),
+            "changes_in_seconds": (event.changes_at - now.monotonic).as_secs_f64(),
         })
     });
     let runs = world

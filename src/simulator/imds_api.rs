@@ -109,7 +109,7 @@ fn act(world: &mut World, path: &MetadataPath, request: &Request, now: Moment) -
         Some(Fault::Hang) => Action::Hang,
         Some(Fault::Reset) => Action::CloseConnection,
         Some(Fault::Slow) if path.is_events() => {
-            Action::Delay(end.unwrap_or_default().saturating_sub(now.monotonic))
+            Action::Delay(end.unwrap_or_default() - now.monotonic)
         }
         _ => {
             let response = respond(world, path, request, spec, now);

@@ -82,7 +82,7 @@ fn fault(world: &World, now: Moment) -> Markup {
         @if let Some((spec, end)) = world.fault(now) {
             p.fault {
                 "Fault: " strong { (json!(spec.fault).as_str().unwrap_or_default()) } ", ends in "
-                (in_words(end.saturating_sub(now.monotonic)))
+                (in_words(end - now.monotonic))
             }
         }
     }
@@ -122,7 +122,7 @@ fn events(world: &World, now: Moment) -> Markup {
 
 fn entry(event: &PendingEvent, now: Moment) -> Markup {
     let spec = &event.spec;
-    let left = in_words(event.changes_at.saturating_sub(now.monotonic));
+    let left = in_words(event.changes_at - now.monotonic);
     let change = if event.will_start {
         "starts"
     } else {

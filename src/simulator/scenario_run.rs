@@ -3,7 +3,7 @@
 use std::{ops::Range, time::Duration};
 
 use super::scenario::{Fault, FaultSpec, Scenario};
-use crate::base::time::Moment;
+use crate::base::time::{Moment, MonotonicTime};
 
 #[derive(Debug)]
 pub struct ScenarioRun {
@@ -17,8 +17,8 @@ pub struct ScenarioRun {
     pub(super) announced: usize,
     /// The number of resets in this cycle.
     pub(super) resets: usize,
-    /// The monotonic time of the first request for events in this cycle.
-    pub(super) first_request: Option<Duration>,
+    /// The time of the first request for events in this cycle.
+    pub(super) first_request: Option<MonotonicTime>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -42,20 +42,20 @@ impl ScenarioRun {
         }
     }
 
-    /// The monotonic times between which a fault is active.
-    pub(super) fn fault_window(&self, spec: &FaultSpec) -> Range<Duration> {
+    /// The times between which a fault is active.
+    pub(super) fn fault_window(&self, spec: &FaultSpec) -> Range<MonotonicTime> {
         let planned = self.started.monotonic + spec.at;
         let start = match spec.fault {
             Fault::Enabling => self
                 .first_request
-                .map_or(Duration::MAX, |first| first.max(planned)),
+                .map_or(MonotonicTime::MAX, |first| first.max(planned)),
             _ => planned,
         };
-        start..start.saturating_add(spec.duration)
+        start..start + spec.duration
     }
 
-    /// The next change and its monotonic time. The run ends or restarts after all other changes.
-    pub(super) fn next_change(&self) -> (Duration, RunChange) {
+    /// The next change and its time. The run ends or restarts after all other changes.
+    pub(super) fn next_change(&self) -> (MonotonicTime, RunChange) {
         let announcement = self.scenario.events.get(self.announced);
         let announcement = announcement.map(|event| (event.at, RunChange::Announcement));
         let faults = &self.scenario.faults;
@@ -80,7 +80,7 @@ impl ScenarioRun {
     /// Starts the next cycle; skips those that have been missed.
     pub(super) fn restart(&mut self, now: Moment) {
         let period = self.scenario.repeat_every.unwrap_or(Duration::MAX);
-        let elapsed = now.monotonic.saturating_sub(self.started.monotonic);
+        let elapsed = now.monotonic - self.started.monotonic;
         let periods = u32::try_from(elapsed.as_nanos() / period.as_nanos()).unwrap_or(u32::MAX);
         self.started = self.started.after(period.saturating_mul(periods.max(1)));
         self.cycle += 1;

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     azure::event::EventId,
-    base::time::{Moment, Timestamp},
+    base::time::{Moment, MonotonicTime, Timestamp},
 };
 
 const MAX_RUNS: usize = 100;
@@ -46,8 +46,8 @@ pub struct World {
     pub runs: Vec<ScenarioRun>,
     /// The events in the document, in the order of their announcement.
     pub pending: Vec<PendingEvent>,
-    /// The requests that the rate limit accepted within the last second: the monotonic time, and the VM.
-    accepted: Vec<(Duration, Box<str>)>,
+    /// The requests that the rate limit accepted within the last second, with their VMs.
+    accepted: Vec<(MonotonicTime, Box<str>)>,
     /// How many requests to the metadata service had each result.
     pub(super) requests: BTreeMap<&'static str, u64>,
 }
@@ -64,8 +64,8 @@ pub struct PendingEvent {
     pub not_before: Option<Timestamp>,
     pub(super) status: SimulatedStatus,
     pub(super) is_approved: bool,
-    /// The monotonic time of the next change.
-    pub(super) changes_at: Duration,
+    /// The time of the next change.
+    pub(super) changes_at: MonotonicTime,
     /// Whether the next change is the start. Otherwise the event leaves the document.
     pub(super) will_start: bool,
 }
@@ -86,7 +86,7 @@ enum Change {
 }
 
 impl PendingEvent {
-    fn start(&mut self, at: Duration) {
+    fn start(&mut self, at: MonotonicTime) {
         self.status = SimulatedStatus::Started;
         self.not_before = None;
         self.will_start = false;
@@ -94,7 +94,7 @@ impl PendingEvent {
     }
 
     /// Moves the start forward; a start or cancellation that comes first stays.
-    fn approve(&mut self, at: Duration) {
+    fn approve(&mut self, at: MonotonicTime) {
         self.is_approved = true;
         let starts_at = at + self.spec.starts_after_approval.unwrap_or_default();
         if starts_at < self.changes_at {
@@ -200,20 +200,23 @@ impl World {
         }
     }
 
-    /// The monotonic time of the next change.
-    pub fn next_change(&self) -> Option<Duration> {
+    /// The time of the next change.
+    pub fn next_change(&self) -> Option<MonotonicTime> {
         self.next().map(|(at, _)| at)
     }
 
-    /// The active fault and the monotonic time of its end; of several, the one that started last. A delay of enabling
+    /// The active fault and the time of its end; of several, the one that started last. A delay of enabling
     /// comes after all others.
-    pub(super) fn fault(&self, now: Moment) -> Option<(FaultSpec, Duration)> {
+    pub(super) fn fault(&self, now: Moment) -> Option<(FaultSpec, MonotonicTime)> {
         self.active_faults(now)
             .max_by_key(|(spec, window)| (spec.fault != Fault::Enabling, window.start))
             .map(|(spec, window)| (spec, window.end))
     }
 
-    fn active_faults(&self, now: Moment) -> impl Iterator<Item = (FaultSpec, Range<Duration>)> {
+    fn active_faults(
+        &self,
+        now: Moment,
+    ) -> impl Iterator<Item = (FaultSpec, Range<MonotonicTime>)> {
         let windows = self.runs.iter().flat_map(|run| {
             let faults = run.scenario.faults.iter();
             faults.map(|spec| (*spec, run.fault_window(spec)))
@@ -250,7 +253,7 @@ impl World {
         is_accepted
     }
 
-    fn next(&self) -> Option<(Duration, Change)> {
+    fn next(&self) -> Option<(MonotonicTime, Change)> {
         let events = self.pending.iter().enumerate();
         let events = events.map(|(index, event)| (event.changes_at, Change::Event(index)));
         let runs = self.runs.iter().enumerate().map(|(index, run)| {
@@ -261,7 +264,7 @@ impl World {
         events.chain(runs).min_by_key(|(at, _)| *at)
     }
 
-    fn apply(&mut self, change: Change, at: Duration, now: Moment) {
+    fn apply(&mut self, change: Change, at: MonotonicTime, now: Moment) {
         match change {
             Change::Event(index) => {
                 self.incarnation += 1;

@@ -159,10 +159,10 @@ struct Exporter<'a> {
 
 fn moment(ticks: u32) -> Moment {
     let elapsed = PERIOD * ticks;
-    Moment {
-        wall: Timestamp::from_unix_seconds(0).unwrap().after(elapsed),
-        monotonic: Duration::from_secs(100) + elapsed,
-    }
+    Moment::new(
+        Timestamp::from_unix_seconds(0).unwrap().after(elapsed),
+        Duration::from_secs(100) + elapsed,
+    )
 }
 
 fn engine(vm: &Vm, saved: Option<SavedState>, ticks: u32, boots: u32) -> Engine {

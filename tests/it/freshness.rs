@@ -4,10 +4,7 @@
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
-    approval::ApprovalPolicy,
-    engine::LogEntry,
-    state::{Directory, Found},
-    time::Timestamp,
+    approval::ApprovalPolicy, engine::LogEntry, time::Timestamp,
 };
 use serde_json::{Value, json};
 
@@ -380,30 +377,4 @@ fn an_hour_of_failures_makes_the_events_unknown() {
     assert!(vm.page().contains("Events unknown"), "{}", vm.page());
     vm.poll(&[]);
     assert_eq!(vm.metrics().value(PENDING), Some(0.0));
-}
-
-/// A state file of the release that had none of these members.
-#[test]
-fn a_state_without_the_newer_members_is_read() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut vm = vm();
-    vm.poll(&[restart(&json!({}))]);
-    let mut directory = Directory::open(folder.path()).unwrap();
-    directory.write(&vm.saved_state()).unwrap();
-    let file = folder.path().join("state.json");
-    let mut state: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-    for member in ["document_incarnation", "warming_up_until"] {
-        state.as_object_mut().unwrap().remove(member).unwrap();
-    }
-    for member in ["approval_decided_at", "approved_elsewhere_at"] {
-        let event = state["events"][0].as_object_mut().unwrap();
-        event.remove(member).unwrap();
-    }
-    let mut writer = std::fs::File::create(&file).unwrap();
-    serde_json::to_writer(&mut writer, &state).unwrap();
-    let Found::State(read) = directory.read(at(1)) else {
-        panic!("not read")
-    };
-    assert_eq!(read.events.len(), 1);
-    assert_eq!(read.warming_up_until, None);
 }

@@ -207,24 +207,6 @@ async fn instance_metadata_only_enrich_where_the_vm_name_is_configured() {
 }
 
 #[tokio::test]
-async fn failed_instance_metadata_are_requested_again_after_growing_delays() {
-    let imds = FakeImds::standing(Reply::ok(OWN_FREEZE)).await;
-    imds.identity(Reply::http("503 Service Unavailable", &[], ""));
-    let mut settings = settings(&imds.base());
-    settings.imds.identity_timing.retry_interval = Duration::from_millis(10);
-    let exporter = Exporter::start(settings);
-    // A constant delay, shorter than the poll interval, would make one request for each poll. The thirteenth of
-    // doubling delays ends later than the deadline of this test.
-    imds.until_requests(16).await;
-    assert!(
-        (2..13).contains(&identities(&imds)),
-        "{}",
-        identities(&imds)
-    );
-    exporter.stop().await;
-}
-
-#[tokio::test]
 async fn a_vm_without_instance_metadata_is_pointed_to_the_flag_of_its_name() {
     let imds = FakeImds::standing(Reply::ok(OWN_FREEZE)).await;
     imds.identity(Reply::error("404 Not Found", "no compute"));
@@ -253,20 +235,6 @@ async fn an_event_that_turns_out_to_be_of_another_vm_is_logged_so() {
     imds.identity(Reply::ok(r#"{"name":"Role_IN_1"}"#));
     let line = exporter.says("transition=amended").await;
     assert!(line.contains("scope=other"), "{line}");
-}
-
-#[tokio::test]
-async fn throttled_identity_obeys_retry_after() {
-    let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
-    let later = [("Retry-After", "60")];
-    imds.identity(Reply::http("429 Too Many Requests", &later, ""));
-    let mut settings = settings(&imds.base());
-    settings.imds.vm_name = None;
-    settings.imds.identity_timing.retry_interval = Duration::from_millis(10);
-    let exporter = Exporter::start(settings);
-    imds.until_requests(8).await;
-    assert_eq!(identities(&imds), 1);
-    exporter.stop().await;
 }
 
 fn identities(imds: &FakeImds) -> usize {

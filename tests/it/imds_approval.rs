@@ -80,11 +80,13 @@ async fn a_200_is_an_approval_with_any_body() {
     let imds = FakeImds::scripted([
         Reply::ok(r#"{"DocumentIncarnation":3,"Events":[]}"#),
         Reply::ok("<html>"),
+        Reply::ok("x".repeat(5 << 20)),
+        Reply::ok("{").without_last(1).then_hang(),
         Reply::ok("{").without_last(1).then_close(),
     ])
     .await;
     let mut client = client_of(&imds.base());
-    for _ in 0..3 {
+    for _ in 0..5 {
         client
             .approve(&[&EventId::new(ID)], DEADLINE, Clock::start())
             .await

@@ -51,7 +51,6 @@ mod polling;
 #[cfg(unix)]
 mod process_limits;
 #[cfg(test)]
-mod repeated_documents;
 #[cfg(test)]
 mod restored_owner;
 #[cfg(test)]

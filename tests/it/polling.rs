@@ -5,7 +5,7 @@ use std::{process::Command, time::Duration};
 use tokio::{net::TcpListener, time::Instant};
 
 use crate::support::{
-    API_VERSION, DEADLINE, FakeAlertmanager, FakeImds, RefusingPort, Reply,
+    DEADLINE, FakeAlertmanager, FakeImds, Reply,
     collector::{Answer, FakeCollector},
     exporter::{Exporter, Metrics, settings},
     process::{PROGRAM, Process, exporter, page},
@@ -171,25 +171,6 @@ async fn a_failure_with_another_status_is_logged() {
     assert_eq!(failures.count(), 2, "{log}");
 }
 
-#[tokio::test]
-async fn an_unchanged_document_keeps_the_events_and_counts_as_a_success() {
-    let imds = FakeImds::standing(Reply::http("200 OK", &[("ETag", "\"8\"")], TWO)).await;
-    let exporter = Exporter::start(settings(&imds.base()));
-    let before = exporter.until("both events are shown", has_both).await;
-    imds.now(Reply::http("304 Not Modified", &[("ETag", "\"8\"")], ""));
-    let last_success = "azure_scheduled_events_last_success_timestamp_seconds";
-    let requested = imds.event_requests();
-    imds.until_requests(requested + 3).await;
-    let after = exporter
-        .until("the success of a 304 is seen", |metrics| {
-            metrics.value(last_success) > before.value(last_success)
-        })
-        .await;
-    assert!(after.is_up());
-    assert_eq!(after.of_events(), before.of_events());
-    exporter.stop().await;
-}
-
 /// The first request may take two minutes, since it enables Scheduled Events.
 #[tokio::test]
 async fn a_request_after_a_timeout_has_a_longer_one_until_the_first_success() {
@@ -206,30 +187,6 @@ async fn a_request_after_a_timeout_has_a_longer_one_until_the_first_success() {
         })
         .await;
     assert!(has_both(&later) && !later.is_up());
-    exporter.stop().await;
-}
-
-/// Azure has disabled Scheduled Events meanwhile, and the response that enables it again takes longer than the timeout.
-#[tokio::test]
-async fn a_slow_first_answer_in_the_middle_of_a_run_costs_two_timeouts() {
-    let imds = FakeImds::standing(Reply::ok(TWO)).await;
-    let mut settings = settings(&imds.base());
-    settings.imds.timeout = Duration::from_millis(500);
-    let exporter = Exporter::start(settings);
-    exporter.until("both events are shown", has_both).await;
-    imds.now(Reply::ok(NOTHING).after(Duration::from_millis(1_500)));
-    let timed_out = exporter
-        .until("two polls time out", |metrics| {
-            metrics.failures("timeout") > 1.0
-        })
-        .await;
-    assert!(has_both(&timed_out) && !timed_out.is_up());
-    let requested = imds.event_requests();
-    imds.until_requests(requested + 1).await;
-    imds.now(Reply::ok(NOTHING));
-    let over = exporter.until("the poll succeeds", Metrics::is_up).await;
-    assert!((over.failures("timeout") - 2.0).abs() < 0.5, "{}", over.0);
-    assert_eq!(pending(&over, "Freeze"), Some(0.0));
     exporter.stop().await;
 }
 
@@ -413,23 +370,6 @@ async fn events_have_scope_unknown_until_the_vm_name_is_known() {
             .0
             .contains("azure_scheduled_events_vm_info{vm_name=\"WEB_0\",computer_name=")
     );
-    exporter.stop().await;
-}
-
-#[tokio::test]
-async fn a_refused_connection_is_a_connect_failure() {
-    let refusing = RefusingPort::reserve();
-    let base = refusing.base();
-    let mut settings = settings(&base);
-    settings.imds.endpoint = crate::support::endpoint(&base, API_VERSION);
-    let exporter = Exporter::start(settings);
-    let down = exporter
-        .until("it cannot connect", |metrics| {
-            metrics.failures("connect") > 0.0
-        })
-        .await;
-    assert!(!down.is_up());
-    assert_eq!(pending(&down, "Freeze"), None);
     exporter.stop().await;
 }
 

@@ -1,29 +1,13 @@
 //! Unreadable entries of `Events`: which missing events they keep pending, and how many.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::collections::BTreeSet;
 
-use azure_scheduled_events_exporter::{
-    document::{self, Answer},
-    engine::{Effect, Engine, EngineConfig, Input},
-    metrics::{self, MetricsOptions, exposition::Format},
-    snapshot::{SeriesScope, Snapshot},
-    time::{Moment, Timestamp},
-};
+use azure_scheduled_events_exporter::{approval::ApprovalPolicy, snapshot::Snapshot};
 
-fn at(seconds: u64) -> Moment {
-    let start = Moment {
-        wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
-        monotonic: Duration::from_secs(1_000),
-    };
-    start.after(Duration::from_secs(seconds))
-}
+use crate::support::simulated_vm::{SimulatedVm, at};
 
-fn engine() -> Engine {
-    let config = EngineConfig {
-        vm_name: Some("web_0".into()),
-        ..EngineConfig::default()
-    };
-    Engine::new(config, None, at(0))
+fn vm() -> SimulatedVm {
+    SimulatedVm::new(ApprovalPolicy::default())
 }
 
 fn id(number: usize) -> String {
@@ -33,7 +17,7 @@ fn id(number: usize) -> String {
 /// Events of another VM.
 fn events(numbers: impl Iterator<Item = usize>) -> String {
     let event = |number| {
-        let (id, due) = (id(number), at(1_000_000).wall.rfc1123());
+        let (id, due) = (id(number), at(1_000_000).rfc1123());
         format!(
             r#"{{"EventId":"{id}","EventType":"Freeze","EventStatus":"Scheduled","Resources":["web_1"],"NotBefore":"{due}"}}"#
         )
@@ -42,20 +26,12 @@ fn events(numbers: impl Iterator<Item = usize>) -> String {
 }
 
 /// Polls a document with these entries, and returns the snapshot.
-fn poll(engine: &mut Engine, entries: &str, seconds: u64) -> Arc<Snapshot> {
-    let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{entries}]}}"#);
-    let (document, anomalies) = document::parse(body.as_bytes()).unwrap();
-    let result = Ok(Answer::Document {
-        document,
-        anomalies,
-    });
-    let took = Duration::ZERO;
-    let effects = engine.handle(Input::Polled { result, took }, at(seconds));
-    let published = effects.into_iter().find_map(|effect| match effect {
-        Effect::Publish(snapshot) => Some(snapshot),
-        _ => None,
-    });
-    published.unwrap()
+fn poll(vm: &mut SimulatedVm, entries: &str, seconds: u64) -> Snapshot {
+    vm.wait_until(seconds);
+    vm.poll_body(&format!(
+        r#"{{"DocumentIncarnation":1,"Events":[{entries}]}}"#
+    ));
+    vm.snapshot()
 }
 
 fn pending(snapshot: &Snapshot) -> BTreeSet<&str> {
@@ -66,45 +42,31 @@ fn pending(snapshot: &Snapshot) -> BTreeSet<&str> {
     pending.map(|tracked| tracked.event.id.as_str()).collect()
 }
 
-fn event_anomalies(snapshot: &Arc<Snapshot>) -> String {
-    let options = MetricsOptions {
-        scope: SeriesScope::Own,
-        resources: false,
-        process: false,
-    };
-    let text = metrics::render(snapshot, Format::Text, options, 0, at(0)).unwrap();
-    let series = r#"azure_scheduled_events_document_anomalies_total{kind="event"} "#;
-    text.lines()
-        .find_map(|line| line.strip_prefix(series))
-        .unwrap()
-        .to_owned()
-}
-
 #[test]
 fn unreadable_entry_that_stays_does_not_keep_every_missing_event_pending() {
-    let mut engine = engine();
+    let mut vm = vm();
     let mut most = 0;
     for second in 0..300 {
         let number = usize::try_from(second).unwrap();
         let entries = format!(r#"{{"EventId":7}},{}"#, events(number..=number));
-        let snapshot = poll(&mut engine, &entries, second);
+        let snapshot = poll(&mut vm, &entries, second);
         most = most.max(pending(&snapshot).len());
     }
     assert_eq!(most, 61, "the current event, and those of the last minute");
-    let mut left = |seconds| pending(&poll(&mut engine, r#"{"EventId":7}"#, seconds)).len();
+    let mut left = |seconds| pending(&poll(&mut vm, r#"{"EventId":7}"#, seconds)).len();
     assert_eq!([300, 359, 360].map(&mut left), [60, 1, 0]);
 }
 
 #[test]
 fn unreadable_entry_keeps_only_the_event_whose_id_it_has() {
-    let mut engine = engine();
-    poll(&mut engine, &events(0..3), 0);
+    let mut vm = vm();
+    poll(&mut vm, &events(0..3), 0);
     let unreadable = format!(r#"{{"EventId":["{}"]}}"#, id(1).to_lowercase());
     for seconds in [1, 600, 50_000] {
-        let snapshot = poll(&mut engine, &unreadable, seconds);
+        let snapshot = poll(&mut vm, &unreadable, seconds);
         assert_eq!(pending(&snapshot), BTreeSet::from([&*id(1)]), "{seconds} s");
     }
-    assert_eq!(pending(&poll(&mut engine, "", 50_001)).len(), 0);
+    assert_eq!(pending(&poll(&mut vm, "", 50_001)).len(), 0);
 }
 
 #[test]
@@ -113,20 +75,20 @@ fn an_entry_that_contradicts_itself_keeps_no_other_event() {
     let twice = one.replace("\"EventType\"", "\"EventType\":\"Reboot\",\"EventType\"");
     let in_another_case = one.replace("\"EventType\"", "\"eventtype\":\"Reboot\",\"EventType\"");
     for entries in [format!("{one},{other}"), twice, in_another_case] {
-        let mut engine = engine();
-        poll(&mut engine, &events(0..3), 0);
-        let snapshot = poll(&mut engine, &entries, 1);
+        let mut vm = vm();
+        poll(&mut vm, &events(0..3), 0);
+        let snapshot = poll(&mut vm, &entries, 1);
         assert_eq!(pending(&snapshot), BTreeSet::from([&*id(0)]), "{entries}");
     }
 }
 
 #[test]
 fn pending_events_are_capped_with_an_anomaly() {
-    let mut engine = engine();
+    let mut vm = vm();
     let first = format!(r#"{{"EventId":7}},{}"#, events(0..10_000));
-    assert_eq!(pending(&poll(&mut engine, &first, 0)).len(), 10_000);
+    assert_eq!(pending(&poll(&mut vm, &first, 0)).len(), 10_000);
     let second = format!(r#"{{"EventId":7}},{}"#, events(9_000..12_000));
-    let snapshot = poll(&mut engine, &second, 1);
+    let snapshot = poll(&mut vm, &second, 1);
     let pending = pending(&snapshot);
     assert_eq!(pending.len(), 10_000);
     for number in 9_000..12_000 {
@@ -135,11 +97,9 @@ fn pending_events_are_capped_with_an_anomaly() {
             "{number} is in the document"
         );
     }
-    assert_eq!(
-        event_anomalies(&snapshot),
-        "2",
-        "the unreadable entry and the cap"
-    );
+    let anomalies = r#"azure_scheduled_events_document_anomalies_total{kind="event"}"#;
+    let counted = vm.metrics().value(anomalies);
+    assert_eq!(counted, Some(2.0), "the unreadable entry and the cap");
 }
 
 /// A document has at most 4 MiB, but the events of many documents are kept at the same time.
@@ -155,10 +115,10 @@ fn the_texts_of_ended_and_missing_events_are_bounded() {
             r#"{{"EventId":"{id}","EventType":"Freeze","EventStatus":"Scheduled","Resources":[{names}]}}"#
         )
     };
-    let mut engine = engine();
+    let mut vm = vm();
     for number in 0..8 {
         let seconds = u64::try_from(number).unwrap();
-        let snapshot = poll(&mut engine, &event(number), seconds);
+        let snapshot = poll(&mut vm, &event(number), seconds);
         let ended = snapshot.events.len() - 1;
         assert_eq!(ended, number.min(3), "of 2.3 MB each");
         assert_eq!(pending(&snapshot), BTreeSet::from([&*id(number)]));
@@ -169,7 +129,7 @@ fn the_texts_of_ended_and_missing_events_are_bounded() {
             .collect();
         let entries = format!("{},{}", event(number), mentioned.join(","));
         let seconds = u64::try_from(number).unwrap();
-        let snapshot = poll(&mut engine, &entries, seconds);
+        let snapshot = poll(&mut vm, &entries, seconds);
         assert_eq!(pending(&snapshot).len(), 1 + (number - 7).min(3));
         assert!(pending(&snapshot).contains(&*id(number)));
         let ended = snapshot.events.len() - pending(&snapshot).len();

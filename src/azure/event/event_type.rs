@@ -1,6 +1,6 @@
 //! The types of events. The table says what this program knows about each of them: everything else reads it.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 /// Severity of an event for a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,9 +20,6 @@ pub(crate) enum Impact {
 #[derive(Debug)]
 pub(crate) struct TypeSpec {
     pub impact: Impact,
-    /// Azure announces an event at least this long ahead. The "Minimum Notice" of
-    /// <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>.
-    pub minimum_notice: Duration,
     /// The first documented version of the API with this type. `None`: none is known to leave it out.
     pub api_version: Option<&'static str>,
     /// The alert of an event that is due.
@@ -43,11 +40,24 @@ pub(crate) struct TypeSpec {
     pub to_do: &'static str,
 }
 
+/// What is assumed of a type that is not known here.
+const OTHER: TypeSpec = TypeSpec {
+    impact: Impact::Unknown,
+    api_version: None,
+    alert: "AzureScheduledEventUnknownType",
+    severity: "warning",
+    meaning: "a type that is not known here",
+    usual_duration: None,
+    advised: None,
+    can_be_approved: false,
+    shows_seconds: false,
+    to_do: "read the text of Azure and the documentation of the event type",
+};
+
 macro_rules! event_types {
     (
         maintenance { $($name:ident: $spec:expr,)* }
         advisories { $($advisory:ident: $advisory_spec:expr,)* }
-        other: $other:expr
     ) => {
         azure_values! { EventType { $($name,)* $($advisory,)* } }
 
@@ -59,7 +69,7 @@ macro_rules! event_types {
                 match self {
                     $(Self::$name => const { &$spec },)*
                     $(Self::$advisory => const { &$advisory_spec },)*
-                    Self::Other(_) => const { &$other },
+                    Self::Other(_) => const { &OTHER },
                 }
             }
         }
@@ -70,69 +80,56 @@ event_types! {
     maintenance {
         Freeze: TypeSpec {
             impact: Impact::Pause,
-            minimum_notice: Duration::from_mins(15),
             api_version: Some("2017-03-01"),
             alert: "AzureScheduledEventFreeze",
             severity: "warning",
             meaning: "the VM is paused; memory and disks are kept, connections may break",
             usual_duration: Some("some seconds"),
-            advised: None,
             can_be_approved: true,
-            shows_seconds: false,
             to_do: "move the load of the VM before that time",
+            ..OTHER
         },
         Reboot: TypeSpec {
             impact: Impact::Restart,
-            minimum_notice: Duration::from_mins(15),
             api_version: Some("2017-03-01"),
             alert: "AzureScheduledEventReboot",
             severity: "critical",
             meaning: "the VM restarts; what is in memory is lost",
             usual_duration: Some("5 to 10 minutes"),
-            advised: None,
             can_be_approved: true,
-            shows_seconds: false,
             to_do: "move the load of the VM and save what is in memory before that time",
+            ..OTHER
         },
         Redeploy: TypeSpec {
             impact: Impact::Restart,
-            minimum_notice: Duration::from_mins(10),
             api_version: Some("2017-03-01"),
             alert: "AzureScheduledEventRedeploy",
             severity: "critical",
             meaning: "the VM moves to another host; memory and temporary disks are lost",
             usual_duration: Some("5 to 10 minutes"),
-            advised: None,
             can_be_approved: true,
-            shows_seconds: false,
             to_do: "move the load of the VM and save what is in memory and on the temporary disk before that time",
+            ..OTHER
         },
         Preempt: TypeSpec {
             impact: Impact::Removal,
-            minimum_notice: Duration::from_secs(30),
             api_version: Some("2017-11-01"),
             alert: "AzureScheduledEventPreempt",
             severity: "critical",
             meaning: "the Spot VM is evicted; memory and temporary disks are lost",
-            usual_duration: None,
-            advised: None,
-            can_be_approved: false,
             shows_seconds: true,
             to_do: "save the state of the VM now; it is gone within seconds",
+            ..OTHER
         },
         Terminate: TypeSpec {
             impact: Impact::Removal,
-            // A scale set can be configured for 5 to 15 minutes.
-            minimum_notice: Duration::from_mins(5),
             api_version: Some("2019-01-01"),
             alert: "AzureScheduledEventTerminate",
             severity: "warning",
             meaning: "the VM is deleted",
-            usual_duration: None,
-            advised: None,
             can_be_approved: true,
-            shows_seconds: false,
             to_do: "nothing, if the deletion is intended; else save its data now",
+            ..OTHER
         },
     }
     advisories {
@@ -140,30 +137,13 @@ event_types! {
         // <https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>.
         SpotRebalanceRecommendation: TypeSpec {
             impact: Impact::None,
-            minimum_notice: Duration::ZERO,
-            api_version: None,
             alert: "AzureScheduledEventAdvisory",
             severity: "info",
             meaning: "the Spot VM has a higher risk of eviction; this is advice, no maintenance is scheduled",
-            usual_duration: None,
             advised: Some("Spot eviction"),
-            can_be_approved: false,
-            shows_seconds: false,
             to_do: "move the load of the VM to another VM",
+            ..OTHER
         },
-    }
-    other: TypeSpec {
-        impact: Impact::Unknown,
-        minimum_notice: Duration::from_mins(15),
-        api_version: None,
-        alert: "AzureScheduledEventUnknownType",
-        severity: "warning",
-        meaning: "a type that is not known here",
-        usual_duration: None,
-        advised: None,
-        can_be_approved: false,
-        shows_seconds: false,
-        to_do: "read the text of Azure and the documentation of the event type",
     }
 }
 

@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use crate::{
     azure::{FailureReason, Identity, RequestError},
-    base::backoff::{backoff, exponential},
+    base::{
+        backoff::{backoff, exponential},
+        time::MonotonicTime,
+    },
 };
 
 /// IMDS allows five requests per second and VM, for all its clients together.
@@ -51,7 +54,7 @@ pub(crate) struct IdentitySchedule {
     timing: IdentityTiming,
     /// The name of this VM is known, from `--vm.name` or from instance metadata, which then only add labels.
     is_name_known: bool,
-    due: Duration,
+    due: MonotonicTime,
     /// Consecutive failures, counted apart while the metadata are unavailable.
     failures: u32,
     was_unavailable: bool,
@@ -62,14 +65,13 @@ impl IdentitySchedule {
         Self {
             timing,
             is_name_known,
-            due: Duration::ZERO,
+            due: MonotonicTime::default(),
             failures: 0,
             was_unavailable: false,
         }
     }
 
-    /// `now` is monotonic, as in [`Self::record`].
-    pub(crate) fn is_due(&self, now: Duration) -> bool {
+    pub(crate) fn is_due(&self, now: MonotonicTime) -> bool {
         now >= self.due
     }
 
@@ -78,7 +80,7 @@ impl IdentitySchedule {
         &mut self,
         result: &Result<Identity, RequestError>,
         jitter: f64,
-        now: Duration,
+        now: MonotonicTime,
     ) {
         let timing = self.timing;
         let delay = match result {
@@ -108,7 +110,7 @@ impl IdentitySchedule {
                 }
             }
         };
-        self.due = now.saturating_add(delay);
+        self.due = now + delay;
     }
 }
 
@@ -239,10 +241,11 @@ mod tests {
         results: impl IntoIterator<Item = Result<Identity, RequestError>>,
     ) -> Vec<u64> {
         let mut schedule = IdentitySchedule::new(IdentityTiming::default(), is_name_known);
-        assert!(schedule.is_due(Duration::ZERO));
+        let now = MonotonicTime::since_origin(SECOND);
+        assert!(schedule.is_due(now));
         let delay = |result| {
-            schedule.record(&result, 1.0, SECOND);
-            schedule.due.as_secs() - 1
+            schedule.record(&result, 1.0, now);
+            (schedule.due - now).as_secs()
         };
         results.into_iter().map(delay).collect()
     }

@@ -13,6 +13,7 @@ use hyper::{
     header::{self, HeaderValue},
     http::response::Parts,
 };
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::{
@@ -20,7 +21,7 @@ use super::{
     connection::{ImdsConnection, ImdsRequest},
     empty::EmptyBodies,
     endpoint::{Endpoint, EndpointError},
-    error::{self, RequestKind, Situation},
+    error::{self, RequestKind},
     known_document::KnownDocument,
 };
 use crate::{
@@ -29,7 +30,7 @@ use crate::{
         document::{self, Anomalies, AnomalyKind, Answer, Document},
         event::EventId,
     },
-    base::time::{Clock, Moment},
+    base::time::{Clock, Moment, MonotonicTime},
     http::client::error::root_cause,
 };
 
@@ -48,8 +49,8 @@ pub struct Client {
     empty_bodies: EmptyBodies,
     has_read_events: bool,
     pub(super) has_read_metadata: bool,
-    /// Monotonic start time of the last request.
-    last_start: Option<Duration>,
+    /// The start of the last request.
+    last_start: Option<MonotonicTime>,
 }
 
 impl Client {
@@ -108,20 +109,15 @@ impl Client {
         timeout: Duration,
         clock: Clock,
     ) -> Result<(), RequestError> {
-        let requests = ids
-            .iter()
-            .map(|id| serde_json::json!({ "EventId": id.as_str() }));
-        let mut body = serde_json::json!({ "StartRequests": requests.collect::<Vec<_>>() });
-        if let (true, Some(incarnation), Some(members)) = (
-            self.endpoint.approvals_name_incarnation,
-            self.known.incarnation,
-            body.as_object_mut(),
-        ) {
-            members.insert(
-                "DocumentIncarnation".to_owned(),
-                incarnation.to_string().into(),
-            );
-        }
+        let requests = ids.iter().map(|id| json!({ "EventId": id.as_str() }));
+        let requests: Vec<_> = requests.collect();
+        let is_named = self.endpoint.approvals_name_incarnation;
+        let body = match self.known.incarnation.filter(|_| is_named) {
+            Some(number) => {
+                json!({ "StartRequests": requests, "DocumentIncarnation": number.to_string() })
+            }
+            None => json!({ "StartRequests": requests }),
+        };
         let mut request = self.connection.request(&self.endpoint.events);
         *request.method_mut() = Method::POST;
         *request.body_mut() = Full::from(body.to_string());
@@ -196,7 +192,7 @@ impl Client {
                 return self.read(response.into_body(), timeout, clock).await;
             }
             let (parts, body) = response.into_parts();
-            let body = status_body(&parts, body).await;
+            let body = error_body(body).await;
             let offered = error::offered_version(&body).filter(|_| {
                 parts.status == StatusCode::BAD_REQUEST && std::mem::take(&mut may_change_version)
             });
@@ -215,7 +211,7 @@ impl Client {
         clock: Clock,
     ) -> RequestError {
         let (parts, body) = response.into_parts();
-        let body = status_body(&parts, body).await;
+        let body = error_body(body).await;
         self.classify(&parts, &body, request, clock)
     }
 
@@ -226,14 +222,11 @@ impl Client {
         request: RequestKind<'_>,
         clock: Clock,
     ) -> RequestError {
-        let situation = Situation {
-            request,
-            has_succeeded: match request {
-                RequestKind::Events | RequestKind::Approval => self.has_read_events,
-                RequestKind::InstanceMetadata { .. } => self.has_read_metadata,
-            },
+        let has_succeeded = match request {
+            RequestKind::Events | RequestKind::Approval => self.has_read_events,
+            RequestKind::InstanceMetadata { .. } => self.has_read_metadata,
         };
-        error::status(response, body, situation, clock.now().wall)
+        error::status(response, body, request, has_succeeded, clock.now().wall)
     }
 
     /// Sends a request. A GET is repeated once if IMDS closes the kept connection without an answer (RFC 9110, section
@@ -293,7 +286,7 @@ impl Client {
 
     fn since_last_start(&self, clock: Clock) -> Option<Duration> {
         let last_start = self.last_start?;
-        Some(clock.now().monotonic.saturating_sub(last_start))
+        Some(clock.now().monotonic - last_start)
     }
 
     fn timeout_error(&self, timeout: Duration) -> RequestError {
@@ -343,14 +336,6 @@ async fn error_body(body: Incoming) -> Vec<u8> {
     }
 }
 
-/// The body of a response with an unexpected status. That of a redirect is not read.
-async fn status_body(response: &Parts, body: Incoming) -> Vec<u8> {
-    if response.status.is_redirection() {
-        return Vec::new();
-    }
-    error_body(body).await
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,11 +355,7 @@ mod tests {
         client.known.etag = Some(HeaderValue::from_static("\"7\""));
         client.known.replace_body(b"{}".to_vec());
         let moment = |seconds| {
-            Moment {
-                wall: Timestamp::UNIX_EPOCH,
-                monotonic: Duration::ZERO,
-            }
-            .after(Duration::from_secs(seconds))
+            Moment::new(Timestamp::UNIX_EPOCH, Duration::ZERO).after(Duration::from_secs(seconds))
         };
         for second in 0..60 {
             let error = client.accept_empty_body(moment(second)).unwrap_err();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::time::Moment;
+use crate::base::time::{Moment, MonotonicTime};
 
 /// Empty bodies are accepted after this time without any other response.
 const MIN_DURATION: Duration = Duration::from_mins(1);
@@ -11,8 +11,8 @@ const MAX_GAP: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EmptyBodies {
-    /// Monotonic times of the first and the last of consecutive empty bodies.
-    series: Option<(Duration, Duration)>,
+    /// The times of the first and the last of consecutive empty bodies.
+    series: Option<(MonotonicTime, MonotonicTime)>,
 }
 
 impl EmptyBodies {
@@ -21,10 +21,10 @@ impl EmptyBodies {
         let now = now.monotonic;
         let first = self
             .series
-            .filter(|(_, last)| now.saturating_sub(*last) <= MAX_GAP)
+            .filter(|(_, last)| now - *last <= MAX_GAP)
             .map_or(now, |(first, _)| first);
         self.series = Some((first, now));
-        now.saturating_sub(first) >= MIN_DURATION
+        now - first >= MIN_DURATION
     }
 
     /// Called for every other result of a poll.
@@ -39,10 +39,7 @@ mod tests {
     use crate::base::time::Timestamp;
 
     fn moment(seconds: u64) -> Moment {
-        let start = Moment {
-            wall: Timestamp::UNIX_EPOCH,
-            monotonic: Duration::ZERO,
-        };
+        let start = Moment::new(Timestamp::UNIX_EPOCH, Duration::ZERO);
         start.after(Duration::from_secs(seconds))
     }
 

@@ -1,7 +1,7 @@
 //! The errors of requests to IMDS: each has a reason, and a message with a hint for the operator. `base` is the base
 //! URL.
 
-use std::{borrow::Cow, io, time::Duration};
+use std::{io, time::Duration};
 
 use hyper::{
     header::{self, HeaderMap, HeaderValue},
@@ -17,19 +17,25 @@ use crate::{
     },
     http::client::{
         error::{causes, is_tls, root_cause},
+        http::is_web_page,
         retry::retry_after,
         url,
     },
 };
 
 pub(super) fn connect_timeout(base: &str) -> RequestError {
+    unconnected(FailureReason::Timeout, base, "no answer in time")
+}
+
+/// Nothing was sent.
+fn unconnected(reason: FailureReason, base: &str, cause: &str) -> RequestError {
     let message = format!(
-        "no connection to {base} in time; is this an Azure VM? If so, check the route to the address, in Kubernetes that \
-         the pod can reach link-local addresses (hostNetwork)"
+        "no connection to {base}: {cause}; is this an Azure VM? If so, check the route to the address and the firewall \
+         rules, in Kubernetes that the pod can reach link-local addresses (hostNetwork)"
     );
     RequestError {
         is_unsent: true,
-        ..RequestError::new(FailureReason::Timeout, message)
+        ..RequestError::new(reason, message)
     }
 }
 
@@ -47,15 +53,7 @@ pub(super) fn connect(
     if causes(error).any(|inner| is_tls(inner) || is_https && is_closed(inner)) {
         return tls(base, error);
     }
-    let message = format!(
-        "no connection to {base}: {}; on an Azure VM check the route to the address and the firewall rules, in Kubernetes \
-         that the pod can reach link-local addresses (hostNetwork)",
-        root_cause(error)
-    );
-    RequestError {
-        is_unsent: true,
-        ..RequestError::new(FailureReason::Connect, message)
-    }
+    unconnected(FailureReason::Connect, base, &root_cause(error))
 }
 
 /// The error of a request that failed before the response headers arrived.
@@ -80,14 +78,7 @@ fn tls(base: &str, error: &(dyn std::error::Error + 'static)) -> RequestError {
     RequestError::new(FailureReason::Tls, message)
 }
 
-/// The request that IMDS answered, and how it was answered before: the same status means different things.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Situation<'a> {
-    pub(super) request: RequestKind<'a>,
-    /// A request of this kind has succeeded.
-    pub(super) has_succeeded: bool,
-}
-
+/// The request that IMDS answered: the same status means different things.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RequestKind<'a> {
     Events,
@@ -95,22 +86,22 @@ pub(super) enum RequestKind<'a> {
     InstanceMetadata { version: &'a str },
 }
 
-/// The error of a response with an unexpected status.
+/// The error of a response with an unexpected status. `has_succeeded`: an earlier request of this kind did.
 pub(super) fn status(
     response: &Parts,
     body: &[u8],
-    situation: Situation<'_>,
+    request: RequestKind<'_>,
+    has_succeeded: bool,
     now: Timestamp,
 ) -> RequestError {
     let status = response.status.as_u16();
+    let body = ErrorBody::new(response, body);
+    let hint = || client_error_hint(status, &body, request, has_succeeded);
     let reason = reason(status);
     RequestError {
         status: Some(status),
         retry_after: retry_after(&response.headers, now),
-        ..RequestError::new(
-            reason,
-            message(reason, response, &ErrorBody::new(response, body), situation),
-        )
+        ..RequestError::new(reason, message(reason, response, &body, hint))
     }
 }
 
@@ -129,7 +120,7 @@ fn message(
     reason: FailureReason,
     response: &Parts,
     body: &ErrorBody,
-    situation: Situation<'_>,
+    client_error_hint: impl FnOnce() -> String,
 ) -> String {
     let status = response.status.as_u16();
     let shown = format!("HTTP {status}{}", body.shown);
@@ -161,11 +152,13 @@ fn message(
              of them"
                 .to_owned()
         }
-        FailureReason::Status4xx => shown + &client_error_hint(status, body, situation),
-        FailureReason::Status5xx => {
-            let hint = server_error_hint(status);
-            format!("{shown}: an IMDS fault, usually temporary{hint}")
+        FailureReason::Status4xx => shown + &client_error_hint(),
+        FailureReason::Status5xx if matches!(status, 502 | 503) => {
+            shown
+                + ": an IMDS fault, usually temporary; with the Metadata Security Protocol, GuestProxyAgent cannot reach IMDS \
+                   on the host: check its log if this lasts"
         }
+        FailureReason::Status5xx => shown + ": an IMDS fault, usually temporary",
         _ => format!("{shown} is not a status of IMDS: something else listens there"),
     }
 }
@@ -178,31 +171,38 @@ pub(super) fn parse(error: ParseError, body: &[u8]) -> RequestError {
 }
 
 pub(super) fn json(expected: &str, detail: &str, body: &[u8]) -> RequestError {
-    let hint = markup_hint(body);
-    let message = format!("the body of HTTP 200 is not JSON: expected {expected}; {detail}{hint}");
-    RequestError::new(FailureReason::Json, message)
+    let problem = format!("not JSON: expected {expected}; {detail}");
+    unexpected(FailureReason::Json, &problem, body)
 }
 
 /// JSON, but not the expected document.
 pub(super) fn shape(detail: &str, body: &[u8]) -> RequestError {
-    let hint = markup_hint(body);
-    let message = format!("the body of HTTP 200 is JSON, but not as expected: {detail}{hint}");
-    RequestError::new(FailureReason::Shape, message)
+    let problem = format!("JSON, but not as expected: {detail}");
+    unexpected(FailureReason::Shape, &problem, body)
+}
+
+fn unexpected(reason: FailureReason, problem: &str, body: &[u8]) -> RequestError {
+    let hint = if is_web_page(&HeaderMap::new(), body) {
+        "; it looks like a web page: a proxy or a captive portal answers in place of IMDS"
+    } else {
+        ""
+    };
+    RequestError::new(reason, format!("the body of HTTP 200 is {problem}{hint}"))
 }
 
 /// What a refusal means. The Metadata Security Protocol puts `GuestProxyAgent` in front of IMDS. Its statuses are those
 /// of <https://github.com/Azure/GuestProxyAgent> (`proxy_server.rs`), usually with an empty body and `Connection: close`.
-fn client_error_hint(status: u16, body: &ErrorBody, situation: Situation<'_>) -> Cow<'static, str> {
-    let Situation {
-        request,
-        has_succeeded,
-    } = situation;
+fn client_error_hint(
+    status: u16,
+    body: &ErrorBody,
+    request: RequestKind<'_>,
+    has_succeeded: bool,
+) -> String {
     let hint = match (status, request) {
         (401, _) => "IMDS asks for no credentials, so something else listens there",
         (403, _) if has_succeeded => GUEST_PROXY_AGENT_REFUSES,
         (403, _) => {
-            return format!("; {GUEST_PROXY_AGENT_REFUSES}; without it, is this another cloud?")
-                .into();
+            return format!("; {GUEST_PROXY_AGENT_REFUSES}; without it, is this another cloud?");
         }
         (421, _) => {
             "GuestProxyAgent of the Metadata Security Protocol cannot identify the process behind this connection: the next \
@@ -210,7 +210,7 @@ fn client_error_hint(status: u16, body: &ErrorBody, situation: Situation<'_>) ->
         }
         _ if body.lacks_header => "a proxy removes the header \"Metadata: true\"",
         (400, RequestKind::InstanceMetadata { version }) if body.is_about_version => {
-            return format!("; api-version {version} of instance metadata is refused").into();
+            return format!("; api-version {version} of instance metadata is refused");
         }
         (400, _) if body.is_about_version => "set --imds.api-version to a version that it has",
         (_, RequestKind::Approval) => "it refuses the approval: the event may be over",
@@ -221,40 +221,17 @@ fn client_error_hint(status: u16, body: &ErrorBody, situation: Situation<'_>) ->
             return format!(
                 ": no instance metadata of api-version {version} for this VM, as in a classic cloud service; --vm.name sets \
                  the name that Resources contain, such as Role_IN_0"
-            )
-            .into();
+            );
         }
         (400, _) => "check --imds.api-version",
         (404, _) => "is this an Azure VM, and --imds.url the address of its IMDS?",
-        _ => return Cow::default(),
+        _ => return String::new(),
     };
-    format!("; {hint}").into()
+    format!("; {hint}")
 }
 
 const GUEST_PROXY_AGENT_REFUSES: &str = "with the Metadata Security Protocol (proxyAgentSettings of the VM), \
     GuestProxyAgent refuses this process: allow its user or its executable in the access control rules of IMDS";
-
-fn server_error_hint(status: u16) -> &'static str {
-    match status {
-        502 | 503 => {
-            "; with the Metadata Security Protocol, GuestProxyAgent cannot reach IMDS on the host: check its log if this lasts"
-        }
-        _ => "",
-    }
-}
-
-fn markup_hint(body: &[u8]) -> &'static str {
-    if is_markup(body) {
-        "; it looks like a web page: a proxy or a captive portal answers in place of IMDS"
-    } else {
-        ""
-    }
-}
-
-fn is_markup(body: &[u8]) -> bool {
-    let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-    body.trim_ascii_start().starts_with(b"<")
-}
 
 /// Whether the peer closed the connection.
 pub(super) fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
@@ -301,9 +278,7 @@ struct ErrorBody {
 
 impl ErrorBody {
     fn new(response: &Parts, body: &[u8]) -> Self {
-        let content_type = response.headers.get(header::CONTENT_TYPE);
-        let is_html = content_type.is_some_and(|it| it.as_bytes().starts_with(b"text/html"));
-        if is_markup(body) || is_html {
+        if is_web_page(&response.headers, body) {
             return Self {
                 shown: " with a web page".to_owned(),
                 is_page: true,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::azure::FailureReason;
+use crate::{azure::FailureReason, base::time::MonotonicTime};
 
 /// A second poll with the long timeout follows the first after this time without a success.
 const LONG_TIMEOUT_INTERVAL: Duration = Duration::from_hours(1);
@@ -19,23 +19,28 @@ const TIMEOUTS_BEFORE_LONG: u32 = 2;
 #[derive(Debug, Default)]
 pub(crate) struct PollTimeouts {
     has_succeeded: bool,
-    /// The monotonic time of the last poll with the long timeout since the last success.
-    last_long: Option<Duration>,
+    /// The last poll with the long timeout since the last success.
+    last_long: Option<MonotonicTime>,
     consecutive_timeouts: u32,
 }
 
 impl PollTimeouts {
-    /// Whether a poll that starts now has the long timeout. `now` is monotonic.
-    pub(crate) fn is_long(&self, now: Duration) -> bool {
+    /// Whether a poll that starts now has the long timeout.
+    pub(crate) fn is_long(&self, now: MonotonicTime) -> bool {
         if !self.has_succeeded {
             return self.consecutive_timeouts > 0;
         }
-        let is_due = |last: Duration| now.saturating_sub(last) >= LONG_TIMEOUT_INTERVAL;
+        let is_due = |last| now - last >= LONG_TIMEOUT_INTERVAL;
         self.consecutive_timeouts >= TIMEOUTS_BEFORE_LONG && self.last_long.is_none_or(is_due)
     }
 
     /// A poll ended at `now`, with `failure` unless it succeeded.
-    pub(crate) fn record(&mut self, was_long: bool, failure: Option<FailureReason>, now: Duration) {
+    pub(crate) fn record(
+        &mut self,
+        was_long: bool,
+        failure: Option<FailureReason>,
+        now: MonotonicTime,
+    ) {
         if failure.is_none() {
             *self = Self {
                 has_succeeded: true,
@@ -62,7 +67,7 @@ mod tests {
     fn timeouts(polls: impl IntoIterator<Item = (u64, char)>) -> String {
         let mut timeouts = PollTimeouts::default();
         let poll = |(second, end): (u64, char)| {
-            let now = Duration::from_secs(second);
+            let now = MonotonicTime::since_origin(Duration::from_secs(second));
             let is_long = timeouts.is_long(now);
             let failure = match end {
                 'x' => Some(FailureReason::Timeout),

@@ -4,7 +4,10 @@
 
 mod duration;
 
-use std::time::Duration;
+use std::{
+    ops::{Add, Sub},
+    time::Duration,
+};
 
 use jiff::{SignedDuration, civil, fmt::rfc2822, tz::Offset};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -22,8 +25,44 @@ pub struct Timestamp(jiff::Timestamp);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
     pub wall: Timestamp,
-    /// Time since an arbitrary origin that is constant within one process.
-    pub monotonic: Duration,
+    pub monotonic: MonotonicTime,
+}
+
+/// A point of the monotonic clock: the time since an arbitrary origin that is constant within one process. Sums and
+/// differences saturate, as those of [`std::time::Instant`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct MonotonicTime(Duration);
+
+impl MonotonicTime {
+    pub const MAX: Self = Self(Duration::MAX);
+
+    pub const fn since_origin(elapsed: Duration) -> Self {
+        Self(elapsed)
+    }
+}
+
+impl Add<Duration> for MonotonicTime {
+    type Output = Self;
+
+    fn add(self, elapsed: Duration) -> Self {
+        Self(self.0.saturating_add(elapsed))
+    }
+}
+
+impl Sub for MonotonicTime {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl Sub<Duration> for MonotonicTime {
+    type Output = Self;
+
+    fn sub(self, elapsed: Duration) -> Self {
+        Self(self.0.saturating_sub(elapsed))
+    }
 }
 
 /// True for a date of the calendar as `YYYY-MM-DD`.
@@ -51,20 +90,25 @@ impl Clock {
     }
 
     pub fn now(&self) -> Moment {
-        Moment {
-            wall: Timestamp::now(),
-            monotonic: self.started.elapsed(),
-        }
+        Moment::new(Timestamp::now(), self.started.elapsed())
     }
 }
 
 impl Moment {
+    /// `elapsed` is the time since the origin of the monotonic clock.
+    pub const fn new(wall: Timestamp, elapsed: Duration) -> Self {
+        Self {
+            wall,
+            monotonic: MonotonicTime(elapsed),
+        }
+    }
+
     /// Adds `elapsed` to both clocks.
     #[must_use]
     pub fn after(self, elapsed: Duration) -> Self {
         Self {
             wall: self.wall.after(elapsed),
-            monotonic: self.monotonic.saturating_add(elapsed),
+            monotonic: self.monotonic + elapsed,
         }
     }
 
@@ -72,7 +116,7 @@ impl Moment {
     /// meanwhile (`clock_gettime(2)`), and the wall clock is corrected afterwards. A step of the wall clock forward
     /// counts too, so the result may be too long, never too short.
     pub(crate) fn elapsed_since(self, earlier: Self) -> Duration {
-        let monotonic = self.monotonic.saturating_sub(earlier.monotonic);
+        let monotonic = self.monotonic - earlier.monotonic;
         monotonic.max(self.wall.saturating_since(earlier.wall))
     }
 }
@@ -159,10 +203,10 @@ impl Timestamp {
 
     /// The value of the monotonic clock when the wall clock shows this time, unless the wall clock is set meanwhile.
     /// Zero for a time before its origin.
-    pub(crate) fn on_monotonic_clock(self, now: Moment) -> Duration {
+    pub(crate) fn on_monotonic_clock(self, now: Moment) -> MonotonicTime {
         let passed = now.wall.saturating_since(self);
         let left = self.saturating_since(now.wall);
-        now.monotonic.saturating_add(left).saturating_sub(passed)
+        now.monotonic + left - passed
     }
 
     /// Adds `elapsed`, saturating at the end of the calendar.

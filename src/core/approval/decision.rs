@@ -48,112 +48,58 @@ pub enum Approval {
     Withheld(SkipReason),
 }
 
-/// The flag that allows an approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApprovalReason {
-    /// `--approve.user-events`: a user requested the event.
-    UserEvent,
-    /// `--approve.for=group`: a user requested the event for other VMs.
-    GroupEvent,
-    /// `--approve.freeze-below`: a short freeze.
-    ShortFreeze,
-}
+/// An enumeration of reasons, each with its value of `reason` in the JSON and the log, and the words for people.
+macro_rules! reasons {
+    ($(#[$meta:meta])* $set:ident { $($reason:ident: $name:literal, $words:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $set { $($reason,)* }
 
-/// Why an event is not approved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SkipReason {
-    Off,
-    /// Off, and the event has no `NotBefore` to wait for.
-    OffAndDue,
-    Contradictory,
-    Ended,
-    Advisory,
-    NotScheduled,
-    IdentityUnknown,
-    NameContradiction,
-    ResourcesUnknown,
-    OtherVm,
-    /// A Preempt or Terminate is never approved.
-    Deletion,
-    TypeUnknown,
-    SourceMissing,
-    SourceUnknown,
-    DurationUnknown,
-    NotAskedFor,
-    NotBeforeUnknown,
-    NotBeforePassed,
-    GaveUp,
-    ResultUnknown,
-}
+        impl $set {
+            /// The value of `reason` in the JSON and the log.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$reason => $name,)* }
+            }
 
-impl ApprovalReason {
-    /// The value of `reason` in the JSON and the log, and the words for people.
-    fn texts(self) -> (&'static str, &'static str) {
-        match self {
-            Self::UserEvent => ("user_event", "a user requested it (--approve.user-events)"),
-            Self::GroupEvent => (
-                "group_event",
-                "a user requested it (--approve.user-events, --approve.for=group)",
-            ),
-            Self::ShortFreeze => (
-                "short_freeze",
-                "it is a short freeze (--approve.freeze-below)",
-            ),
+            fn words(self) -> &'static str {
+                match self { $(Self::$reason => $words,)* }
+            }
         }
+    };
+}
+
+reasons! {
+    /// The flag that allows an approval.
+    ApprovalReason {
+        UserEvent: "user_event", "a user requested it (--approve.user-events)",
+        GroupEvent: "group_event", "a user requested it (--approve.user-events, --approve.for=group)",
+        ShortFreeze: "short_freeze", "it is a short freeze (--approve.freeze-below)",
     }
 }
 
-impl SkipReason {
-    /// The value of `reason` in the JSON and the log.
-    pub fn as_str(self) -> &'static str {
-        self.texts().0
-    }
-
-    /// The value of `reason`, and the words for people.
-    fn texts(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Off => (
-                "off",
-                "Approvals are off. The event starts at NotBefore, or earlier if someone approves it",
-            ),
-            Self::OffAndDue => (
-                "off",
-                "Approvals are off. The event has no NotBefore and may start at any moment",
-            ),
-            Self::Contradictory => (
-                "contradictory",
-                "the documents contradict each other about it",
-            ),
-            Self::Ended => ("ended", "it has ended"),
-            Self::Advisory => ("advisory", "Advisory: nothing to approve"),
-            Self::NotScheduled => ("not_scheduled", "it has started, or is not Scheduled"),
-            Self::IdentityUnknown => (
-                "identity_unknown",
-                "the name of this VM is not known for certain",
-            ),
-            Self::NameContradiction => (
-                "name_contradiction",
-                "--vm.name differs from the name in instance metadata",
-            ),
-            Self::ResourcesUnknown => ("resources_unknown", "its resources are missing"),
-            Self::OtherVm => ("other_vm", "it does not name this VM"),
-            Self::Deletion => ("deletion", "an event that ends the VM is never approved"),
-            Self::TypeUnknown => ("type_unknown", "its type is unknown"),
-            Self::SourceMissing => ("source_unknown", "its source was not given"),
-            Self::SourceUnknown => ("source_unknown", "its source is unknown"),
-            Self::DurationUnknown => ("duration_unknown", "its duration is unknown"),
-            Self::NotAskedFor => ("not_asked_for", "no --approve flag covers it"),
-            Self::NotBeforeUnknown => ("not_before_unknown", "its NotBefore is missing"),
-            Self::NotBeforePassed => (
-                "not_before_passed",
-                "NotBefore has passed: it may start without an approval",
-            ),
-            Self::GaveUp => ("gave_up", "it was refused, or had no answer, too often"),
-            Self::ResultUnknown => (
-                "result_unknown",
-                "an earlier process sent the approval and ended before the answer",
-            ),
-        }
+reasons! {
+    /// Why an event is not approved.
+    SkipReason {
+        Off: "off", "Approvals are off. The event starts at NotBefore, or earlier if someone approves it",
+        OffAndDue: "off", "Approvals are off. The event has no NotBefore and may start at any moment",
+        Contradictory: "contradictory", "the documents contradict each other about it",
+        Ended: "ended", "it has ended",
+        Advisory: "advisory", "Advisory: nothing to approve",
+        NotScheduled: "not_scheduled", "it has started, or is not Scheduled",
+        IdentityUnknown: "identity_unknown", "the name of this VM is not known for certain",
+        NameContradiction: "name_contradiction", "--vm.name differs from the name in instance metadata",
+        ResourcesUnknown: "resources_unknown", "its resources are missing",
+        OtherVm: "other_vm", "it does not name this VM",
+        Deletion: "deletion", "an event that ends the VM is never approved",
+        TypeUnknown: "type_unknown", "its type is unknown",
+        SourceMissing: "source_unknown", "its source was not given",
+        SourceUnknown: "source_unknown", "its source is unknown",
+        DurationUnknown: "duration_unknown", "its duration is unknown",
+        NotAskedFor: "not_asked_for", "no --approve flag covers it",
+        NotBeforeUnknown: "not_before_unknown", "its NotBefore is missing",
+        NotBeforePassed: "not_before_passed", "NotBefore has passed: it may start without an approval",
+        GaveUp: "gave_up", "it was refused, or had no answer, too often",
+        ResultUnknown: "result_unknown", "an earlier process sent the approval and ended before the answer",
     }
 }
 
@@ -182,7 +128,7 @@ impl Approval {
             | Self::Sent { reason, .. }
             | Self::Waiting { reason, .. }
             | Self::DryRun { reason, .. }
-            | Self::Failed { reason, .. } => Some(reason.texts().0),
+            | Self::Failed { reason, .. } => Some(reason.as_str()),
             Self::Withheld(why) => Some(why.as_str()),
         }
     }
@@ -206,21 +152,20 @@ impl Approval {
         match self {
             Self::Draining { reason, .. } => format!(
                 "This VM is drained first (--approve.drain) and approves it at the given time: {}",
-                reason.texts().1
+                reason.words()
             ),
-            Self::Due(reason) => format!("This VM approves it now: {}", reason.texts().1),
+            Self::Due(reason) => format!("This VM approves it now: {}", reason.words()),
             Self::Sent { reason, .. } => format!(
                 "This VM has sent the approval, and the answer is outstanding: {}",
-                reason.texts().1
+                reason.words()
             ),
             Self::Waiting { reason, leader, .. } => format!(
                 "{leader} is its first resource and approves it; this VM does if it is still Scheduled at the given time: {}",
-                reason.texts().1
+                reason.words()
             ),
-            Self::DryRun { reason, .. } => format!(
-                "Dry run: this VM would have approved it: {}",
-                reason.texts().1
-            ),
+            Self::DryRun { reason, .. } => {
+                format!("Dry run: this VM would have approved it: {}", reason.words())
+            }
             Self::Approved { .. } => {
                 "Approved by this VM: it does not wait for NotBefore".to_owned()
             }
@@ -233,19 +178,19 @@ impl Approval {
                 error,
                 may_be_accepted,
                 ..
-            } => format!(
-                "{} ({attempts} {}), and is sent again: {error}",
-                if *may_be_accepted {
+            } => {
+                let result = if *may_be_accepted {
                     "May have been approved"
                 } else {
                     "Not approved"
-                },
-                if *attempts == 1 { "attempt" } else { "attempts" }
-            ),
+                };
+                let plural = if *attempts == 1 { "" } else { "s" };
+                format!("{result} ({attempts} attempt{plural}), and is sent again: {error}")
+            }
             Self::Withheld(
                 why @ (SkipReason::Advisory | SkipReason::Off | SkipReason::OffAndDue),
-            ) => why.texts().1.to_owned(),
-            Self::Withheld(why) => format!("Not approved by this VM: {}", why.texts().1),
+            ) => why.words().to_owned(),
+            Self::Withheld(why) => format!("Not approved by this VM: {}", why.words()),
         }
     }
 }

@@ -113,12 +113,12 @@ impl fmt::Display for ApprovalPolicy {
     }
 }
 
-/// The decision of the policy: [`Approval::Due`], or why not. `vm_name` is the name of this VM where it is known for
-/// certain; `delay_until` is the end of [`ApprovalPolicy::delay`].
+/// The decision of the policy: [`Approval::Due`], or why not. `vm_name` is the name of this VM, or why it is not known
+/// for certain; `delay_until` is the end of [`ApprovalPolicy::delay`].
 pub fn decide(
     tracked: &TrackedEvent,
     settings: &ApprovalPolicy,
-    vm_name: Option<&str>,
+    vm_name: Result<&str, SkipReason>,
     delay_until: Moment,
     now: Moment,
 ) -> Approval {
@@ -144,7 +144,7 @@ pub fn decide(
     }
     let reason = reason(event, settings, vm_name);
     match reason.and_then(|reason| check_reported(tracked, now.wall).map(|()| reason)) {
-        Ok(reason) => approve_or_wait(event, reason, vm_name, delay_until, now),
+        Ok(reason) => approve_or_wait(event, reason, vm_name.ok(), delay_until, now),
         Err(why) => Approval::Withheld(why),
     }
 }
@@ -153,7 +153,7 @@ pub fn decide(
 fn reason(
     event: &Event,
     settings: &ApprovalPolicy,
-    vm_name: Option<&str>,
+    vm_name: Result<&str, SkipReason>,
 ) -> Result<ApprovalReason, SkipReason> {
     if !settings.is_on() {
         let is_due = event.not_before.is_none();
@@ -163,10 +163,7 @@ fn reason(
             SkipReason::Off
         });
     }
-    if vm_name.is_none() {
-        return Err(SkipReason::IdentityUnknown);
-    }
-    let user_event = match event.scope(vm_name) {
+    let user_event = match event.scope(Some(vm_name?)) {
         EventScope::Own => ApprovalReason::UserEvent,
         EventScope::Other if settings.covers_other_vms(event) => ApprovalReason::GroupEvent,
         EventScope::Other => return Err(SkipReason::OtherVm),
@@ -260,7 +257,7 @@ mod tests {
                 "EventType": "Reboot", "Resources": ["web_0"], "EventSource": source,
             }]});
             let (document, _) = document::parse(body.to_string().as_bytes()).unwrap();
-            let why = reason(&document.events[0], &policy, Some("web_0")).unwrap_err();
+            let why = reason(&document.events[0], &policy, Ok("web_0")).unwrap_err();
             assert_eq!(why.as_str(), "source_unknown");
             let message = Approval::Withheld(why).message();
             assert_eq!(message, format!("Not approved by this VM: {expected}"));

@@ -9,11 +9,7 @@
 //! same process. Each attempt is part of the saved state before it is sent, so that the next process does not send it
 //! again. That process drains again what this one was draining.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     Approval, ApprovalPolicy, ApprovalReason, SkipReason,
@@ -21,8 +17,7 @@ use super::{
 };
 use crate::{
     azure::{
-        FailureReason, RequestError,
-        document::Document,
+        RequestError,
         event::{EventId, EventScope, EventType, Source},
     },
     base::time::{Moment, Timestamp},
@@ -33,14 +28,8 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Approvals {
     policy: ApprovalPolicy,
-    /// The events of the last document. A pending event that is not among them could not be read, and is not approved.
-    in_document: HashSet<EventId>,
     progress: BTreeMap<EventId, Progress>,
     in_flight: Option<(EventId, EventType)>,
-    /// Consecutive attempts without an answer, of all events.
-    unanswered: u32,
-    /// No approval is sent before, by the monotonic clock: IMDS does not answer, and polls wait for each attempt.
-    hold_until: Duration,
     /// About each pending event.
     decisions: Arc<BTreeMap<EventId, Approval>>,
 }
@@ -122,18 +111,10 @@ impl Approvals {
     pub(crate) fn new(policy: ApprovalPolicy) -> Self {
         Self {
             policy,
-            in_document: HashSet::new(),
             progress: BTreeMap::new(),
             in_flight: None,
-            unanswered: 0,
-            hold_until: Duration::ZERO,
             decisions: Arc::default(),
         }
-    }
-
-    pub(crate) fn set_document(&mut self, document: &Document) {
-        let ids = document.events.iter().map(|event| event.id.clone());
-        self.in_document = ids.collect();
     }
 
     pub(crate) fn decisions(&self) -> Arc<BTreeMap<EventId, Approval>> {
@@ -148,7 +129,7 @@ impl Approvals {
                 Approval::Draining { .. } => progress.drain_until?,
                 _ => return None,
             };
-            Some(end.monotonic.saturating_sub(now.monotonic))
+            Some(end.monotonic - now.monotonic)
         });
         ends.min()
     }
@@ -164,7 +145,6 @@ impl Approvals {
         let mut evaluation = Evaluation::default();
         // The due event with the fewest failed attempts is next, so that a refused one does not delay the others.
         let mut next: Option<(u32, &TrackedEvent, ApprovalReason)> = None;
-        let may_send = may_send && self.hold_until <= now.monotonic;
         let mut known = std::mem::take(&mut self.progress);
         let mut decisions = BTreeMap::new();
         let pending = || events.iter().filter(|tracked| tracked.is_pending());
@@ -174,9 +154,11 @@ impl Approvals {
                 .remove(id)
                 .unwrap_or_else(|| Progress::start(tracked, &self.policy, now));
             let mut approval = self.decide(tracked, &mut progress, vm_name, now);
+            // An event that the last document lacks could not be read, and is not approved.
+            let is_listed = tracked.last_listed_at.is_none();
             if let Approval::Due(reason) = approval
                 && may_send
-                && self.in_document.contains(id)
+                && is_listed
             {
                 if self.policy.dry_run {
                     progress.dry_run_at = Some(now.wall);
@@ -213,12 +195,6 @@ impl Approvals {
         now: Moment,
     ) -> Option<EventType> {
         let (_, event_type) = self.in_flight.take_if(|(in_flight, _)| in_flight == id)?;
-        let timeout = error.filter(|error| error.reason == FailureReason::Timeout);
-        self.unanswered = timeout.map_or(0, |_| self.unanswered.saturating_add(1));
-        if let Some(error) = timeout {
-            let hold = retry_delay(error, self.unanswered);
-            self.hold_until = now.monotonic.saturating_add(hold);
-        }
         if let (Some(error), Some(progress)) = (error, self.progress.get_mut(id)) {
             progress.record_failure(error, now);
         }
@@ -285,21 +261,14 @@ impl Approvals {
         now: Moment,
     ) -> Approval {
         let policy = &self.policy;
-        let decision = policy::decide(tracked, policy, vm_name.ok(), progress.delay_until, now);
-        progress.drain_until = match decision {
-            Approval::Due(reason) if policy.drains(reason) => {
-                progress.drain_until.or(Some(now.after(policy.drain)))
-            }
-            _ => None,
+        let decision = policy::decide(tracked, policy, vm_name, progress.delay_until, now);
+        let drain_until = progress.drain_until.take();
+        let Approval::Due(reason) = decision else {
+            return decision;
         };
-        let reason = match decision {
-            Approval::Due(reason) => reason,
-            Approval::Withheld(SkipReason::IdentityUnknown) => {
-                let why = vm_name.err().unwrap_or(SkipReason::IdentityUnknown);
-                return Approval::Withheld(why);
-            }
-            decision => return decision,
-        };
+        if policy.drains(reason) {
+            progress.drain_until = drain_until.or(Some(now.after(policy.drain)));
+        }
         let in_flight = self.in_flight.as_ref().map(|(id, _)| id);
         match tracked.approval.sent_at {
             Some(at) if in_flight == Some(&tracked.event.id) => Approval::Sent { reason, at },

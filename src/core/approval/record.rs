@@ -81,12 +81,6 @@ impl ApprovalRecord {
     }
 
     /// A document has the event as Scheduled, and one that starts later if `is_later`: it was not approved elsewhere.
-    /// Changes the record only if there is something to change.
-    pub(crate) fn is_changed_by_scheduled(&self, is_later: bool) -> bool {
-        is_later && self.elsewhere_at.is_some() || self.is_approved() && !self.is_scheduled_since
-    }
-
-    /// See [`Self::is_changed_by_scheduled`].
     pub(crate) fn see_scheduled(&mut self, is_later: bool) {
         self.elsewhere_at = self.elsewhere_at.filter(|_| !is_later);
         self.is_scheduled_since = self.is_approved();

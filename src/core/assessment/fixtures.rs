@@ -6,7 +6,7 @@ use crate::{
     azure::event::{Event, EventId, EventScope, EventType, Source, Status},
     base::time::{Moment, Timestamp},
     core::{
-        lifecycle::{End, FirstSight, Outcome, PollGap, TrackedEvent},
+        lifecycle::{End, FirstSight, Outcome, TrackedEvent},
         snapshot::Snapshot,
     },
 };
@@ -32,7 +32,7 @@ pub(crate) fn tracked(event_type: &str, source: &str, not_before: Option<i64>) -
         description: None,
         unknown_members: Vec::new(),
     };
-    TrackedEvent::begin(event, EventScope::Own, PollGap::Normal, at(0))
+    TrackedEvent::begin(event, EventScope::Own, at(0))
 }
 
 pub(crate) fn started(mut tracked: TrackedEvent, seconds: i64) -> TrackedEvent {
@@ -54,10 +54,7 @@ pub(crate) fn ended(mut tracked: TrackedEvent, seconds: i64) -> TrackedEvent {
 }
 
 pub(crate) fn snapshot(events: impl IntoIterator<Item = TrackedEvent>) -> Snapshot {
-    let now = Moment {
-        wall: at(0),
-        monotonic: Duration::ZERO,
-    };
+    let now = Moment::new(at(0), Duration::ZERO);
     let mut snapshot = Snapshot::empty(Some(Arc::from("web_1")), now);
     snapshot.events = events.into_iter().map(Arc::new).collect();
     snapshot

@@ -338,7 +338,7 @@ impl<'a> Text<'a> {
             let name = self.vm_name.unwrap_or("this VM");
             return Some(format!("changed: it does not name {}", label_value(name)));
         };
-        let interruption = tracked.observed_interruption();
+        let interruption = tracked.longest_interruption;
         Some(match (end.outcome, interruption) {
             _ if tracked.event.is_advisory() => "ended".to_owned(),
             (Outcome::Unknown, _) => "ended, outcome unknown".to_owned(),

@@ -10,7 +10,6 @@
 //! approval is part of the state before its request is sent.
 
 mod anomalies;
-mod health;
 mod interface;
 mod log;
 mod requests;
@@ -188,9 +187,8 @@ impl Engine {
     }
 
     pub fn snapshot(&self, now: Moment) -> Snapshot {
-        let events = self.tracker.events().into_iter();
         Snapshot {
-            events: events.filter(|tracked| !tracked.may_be_foreign()).collect(),
+            events: self.tracker.shown().into(),
             past: self.tracker.past().into(),
             transitions: Arc::clone(&self.history),
             has_document: self.tracker.document_at().is_some(),
@@ -230,7 +228,10 @@ impl Engine {
 
     /// Transitions of restored events wait until it is known whose they are.
     fn apply(&mut self, transitions: Vec<Transition>) {
-        let is_held = |transition: &Transition| transition.tracked.is_owner_unknown;
+        let is_held = |transition: &Transition| {
+            let id = &transition.tracked.event.id;
+            self.tracker.is_owner_unknown_of(id)
+        };
         let (held, transitions): (Vec<_>, Vec<_>) = transitions.into_iter().partition(is_held);
         let free = MAX_HELD.saturating_sub(self.held.len());
         self.held.extend(held.into_iter().take(free));
@@ -310,7 +311,7 @@ impl Engine {
             boot_id: self.config.boot_id.clone(),
             heartbeat_at: now.wall,
             document_at: self.tracker.document_at(),
-            document_incarnation: self.health.known_incarnation,
+            document_incarnation: self.tracker.incarnation,
             warming_up_until: self.health.warming_up_until(now),
             vm_name: self.vm_name.as_deref().map(str::to_owned),
             metadata_name: self.metadata_name.as_deref().map(str::to_owned),

@@ -40,9 +40,13 @@ impl Engine {
             Err(error) => return self.poll_failed(error, now),
         };
         if let Answer::Document { document, .. } = &answer {
+            let incarnations = document.incarnation.zip(self.tracker.incarnation);
+            if incarnations.is_some_and(|(new, last)| new < last) {
+                // Scheduled Events was enabled again.
+                self.health.warm_up = None;
+            }
             self.health.incarnation = document.incarnation;
             self.health.unreadable_entries = document.unreadable.entries;
-            self.approvals.set_document(document);
         }
         if now.elapsed_since(self.started_at) >= OWNER_TIMEOUT {
             self.confirm_owner();
@@ -205,18 +209,11 @@ impl Engine {
 
     fn confirm_owner(&mut self) {
         self.tracker.confirm_owner();
-        for tracked in &mut self.newly_own {
-            Arc::make_mut(tracked).is_owner_unknown = false;
+        let restored = std::mem::take(&mut self.restored);
+        if !restored.is_empty() {
+            Arc::make_mut(&mut self.history).restore(&restored);
         }
-        let mut restored = std::mem::take(&mut self.restored);
-        for tracked in &mut restored {
-            Arc::make_mut(tracked).is_owner_unknown = false;
-        }
-        Arc::make_mut(&mut self.history).restore(&restored);
-        let mut held = std::mem::take(&mut self.held);
-        for transition in &mut held {
-            Arc::make_mut(&mut transition.tracked).is_owner_unknown = false;
-        }
+        let held = std::mem::take(&mut self.held);
         self.emit(held);
     }
 
@@ -243,7 +240,7 @@ impl Engine {
             ApprovalResult::Failed
         };
         if let Some(event_type) = event_type {
-            self.count_approval(event_type, result);
+            self.count_approval(&event_type, result);
         }
         self.evaluate_approvals(false, now);
     }
@@ -252,17 +249,13 @@ impl Engine {
     fn evaluate_approvals(&mut self, may_send: bool, now: Moment) {
         let vm_name = self.certain_name();
         let events = self.tracker.events();
-        let evaluation = self.approvals.evaluate(
-            &events,
-            vm_name.as_deref().map_err(|why| *why),
-            may_send,
-            now,
-        );
+        let vm_name = vm_name.as_deref().map_err(|why| *why);
+        let evaluation = self.approvals.evaluate(&events, vm_name, may_send, now);
         for (approval, tracked) in evaluation.news {
             self.log(LogEntry::Approval { approval, tracked });
         }
         for event_type in evaluation.dry_runs {
-            self.count_approval(event_type, ApprovalResult::DryRun);
+            self.count_approval(&event_type, ApprovalResult::DryRun);
         }
         for (id, is_intended) in evaluation.intentions {
             let step = |approval: &mut ApprovalRecord| approval.intend(is_intended, now.wall);
@@ -290,7 +283,7 @@ impl Engine {
         }
     }
 
-    fn count_approval(&mut self, event_type: EventType, result: ApprovalResult) {
+    fn count_approval(&mut self, event_type: &EventType, result: ApprovalResult) {
         let approvals = &mut self.outputs().approvals;
         *approvals
             .entry((TypeLabel::from(event_type), result))

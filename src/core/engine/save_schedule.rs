@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::LogEntry;
-use crate::base::time::Moment;
+use crate::base::time::{Moment, MonotonicTime};
 
 /// A write that takes longer is reported and counted as a failure.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -25,12 +25,12 @@ pub(super) struct SaveSchedule {
     /// Something changed since the last write began, or that write failed.
     is_dirty: bool,
     is_failing: bool,
-    /// When the outstanding write began, by the monotonic clock.
-    outstanding_since: Option<Duration>,
+    /// When the outstanding write began.
+    outstanding_since: Option<MonotonicTime>,
     /// The outstanding write is late, and was counted as failed.
     is_stalled: bool,
-    /// When the last write began, by the monotonic clock; `None` if the next one is not to wait.
-    begun_at: Option<Duration>,
+    /// When the last write began; `None` if the next one is not to wait.
+    begun_at: Option<MonotonicTime>,
     failures: u64,
 }
 
@@ -75,7 +75,7 @@ impl SaveSchedule {
         } else {
             heartbeat
         };
-        let elapsed = self.begun_at.map(|at| now.monotonic.saturating_sub(at));
+        let elapsed = self.begun_at.map(|at| now.monotonic - at);
         let is_due = elapsed.is_none_or(|elapsed| elapsed >= interval);
         if is_due {
             self.is_dirty = false;
@@ -105,7 +105,7 @@ impl SaveSchedule {
     /// Checks whether the outstanding write takes too long. It is counted as failed, once.
     pub(super) fn check_stall(&mut self, now: Moment) -> Option<LogEntry> {
         let begun_at = self.outstanding_since.filter(|_| !self.is_stalled)?;
-        if now.monotonic.saturating_sub(begun_at) < STALL_TIMEOUT {
+        if now.monotonic - begun_at < STALL_TIMEOUT {
             return None;
         }
         self.is_stalled = true;
@@ -121,10 +121,7 @@ mod tests {
     use crate::base::time::Timestamp;
 
     fn at(millis: u64) -> Moment {
-        let start = Moment {
-            wall: Timestamp::UNIX_EPOCH,
-            monotonic: Duration::from_secs(100),
-        };
+        let start = Moment::new(Timestamp::UNIX_EPOCH, Duration::from_secs(100));
         start.after(Duration::from_millis(millis))
     }
 

@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use super::{
-    revision::{is_other_kind, is_rest_equal, is_started},
-    tracked_event::{Phase, Rescheduling, TrackedEvent},
-};
+use super::tracked_event::{Phase, Rescheduling, TrackedEvent};
 use crate::{
-    azure::event::{Event, Status},
-    base::time::{Moment, Timestamp},
+    azure::event::{Event, Status, UNREADABLE},
+    base::time::{Moment, MonotonicTime, Timestamp},
 };
 
 /// An event that starts by less than this before its `NotBefore` is not taken for approved: the clocks of this VM and
@@ -45,7 +42,7 @@ impl Difference {
         tracked: &TrackedEvent,
         event: &Event,
         revised: Event,
-        due_at: Option<Duration>,
+        due_at: Option<MonotonicTime>,
         now: Moment,
     ) -> Option<Self> {
         let was = &tracked.event;
@@ -62,6 +59,14 @@ impl Difference {
         if revised == *was {
             return None;
         }
+        // Status and NotBefore have transitions of their own.
+        let amended = Event {
+            status: was.status.clone(),
+            not_before: was.not_before,
+            ..revised.clone()
+        };
+        let is_other_source =
+            matches!((&was.source, &event.source), (Some(was), Some(now)) if was != now);
         let start = match tracked.started_at {
             _ if !is_started(&revised) => StartChange::None,
             None => StartChange::First,
@@ -71,8 +76,8 @@ impl Difference {
         let has_status_change = start != StartChange::First && event.status != was.status;
         Some(Self {
             rescheduling,
-            is_amended: !is_rest_equal(was, &revised),
-            is_other_kind: is_other_kind(was, event),
+            is_amended: *was != amended,
+            is_other_kind: was.event_type != event.event_type || is_other_source,
             is_brought_forward: is_brought_forward(tracked, event, due_at, now),
             start,
             former_status: has_status_change.then(|| was.status.clone()),
@@ -92,7 +97,7 @@ impl Difference {
 fn is_brought_forward(
     tracked: &TrackedEvent,
     event: &Event,
-    due_at: Option<Duration>,
+    due_at: Option<MonotonicTime>,
     now: Moment,
 ) -> bool {
     let approval = &tracked.approval;
@@ -115,4 +120,32 @@ fn is_brought_forward(
         Status::Advisory | Status::Other(_) => false,
     };
     is_before_its_time && may_run
+}
+
+/// An advisory never starts.
+pub(super) fn is_started(event: &Event) -> bool {
+    event.status == Status::Started && !event.is_advisory()
+}
+
+/// The current values; members that the current document lacks keep their last values, and are listed in
+/// `MissingMembers`. `not_before` is that of the current document.
+pub(super) fn revise(was: &Event, now: &Event) -> Event {
+    let named = if now.resources.is_some() { now } else { was };
+    let is_type_known = now.event_type.as_str() != UNREADABLE;
+    let described = if now.description_text().is_none() && was.description.is_some() {
+        was
+    } else {
+        now
+    };
+    let resource_type = now.resource_type.as_ref().or(was.resource_type.as_ref());
+    Event {
+        id: was.id.clone(),
+        event_type: if is_type_known { now } else { was }.event_type.clone(),
+        resources: named.resources.clone(),
+        has_more_resources: named.has_more_resources,
+        source: now.source.as_ref().or(was.source.as_ref()).cloned(),
+        resource_type: resource_type.cloned(),
+        description: described.description.clone(),
+        ..now.clone()
+    }
 }

@@ -3,26 +3,40 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    absence::Absence,
-    difference::{APPROVAL_MARGIN, Difference, StartChange},
-    evidence::{Disappearance, outcome},
-    outcome::End,
-    revision::{is_started, revise},
+    difference::{APPROVAL_MARGIN, Difference, StartChange, is_started, revise},
+    evidence::{Disappearance, End, outcome},
     saved_state::SavedState,
-    tracked_event::{FirstSight, Interruption, MissingMembers, PollGap, TrackedEvent},
+    tracked_event::{FirstSight, Interruption, MissingMembers, TrackedEvent, Trust},
     transition::{Transition, TransitionKind},
 };
 use crate::{
     azure::event::{Event, EventScope, Source, Status, VmNames},
-    base::time::{Moment, Timestamp},
+    base::time::{Moment, MonotonicTime, Timestamp},
 };
+
+/// A pending event that the last document lacked, which may not be its end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Absence {
+    /// The first document without it.
+    pub(super) since: MonotonicTime,
+    /// How long it stays pending; `None` while an unreadable entry mentions its id.
+    pub(super) until: Option<MonotonicTime>,
+}
+
+impl Absence {
+    /// An unreadable entry without an id may be any event, but only for this long.
+    pub(super) const MAX_UNIDENTIFIED: Duration = Duration::from_mins(1);
+
+    pub(super) fn is_over(self, now: Moment) -> bool {
+        self.until.is_some_and(|until| until <= now.monotonic)
+    }
+}
 
 /// What is known about the time before the document with an event.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sight {
-    pub(super) gap: PollGap,
-    /// No document can have been missed since the last one.
-    pub(super) is_complete: bool,
+    /// How an event that is Started in it is first seen.
+    pub(super) started: FirstSight,
     /// The end of an event whose id becomes another one.
     pub(super) disappearance: Disappearance,
 }
@@ -31,11 +45,14 @@ pub(super) struct Sight {
 #[derive(Debug, Clone)]
 pub(super) struct TrackerEntry {
     pub(super) tracked: Arc<TrackedEvent>,
-    /// `NotBefore` on the monotonic clock.
-    pub(super) due_at: Option<Duration>,
-    /// When an ended event is removed, by the monotonic clock.
-    pub(super) expires_at: Duration,
-    /// The last document lacked it, which may not be its end.
+    /// `NotBefore`.
+    pub(super) due_at: Option<MonotonicTime>,
+    /// Until when an ended event is shown.
+    pub(super) shown_until: MonotonicTime,
+    /// It has ended and is not shown any more.
+    pub(super) is_past: bool,
+    /// Restored from the state of a process that may have run on another VM: the identity of this VM is not known yet.
+    pub(super) is_owner_unknown: bool,
     pub(super) absence: Option<Absence>,
 }
 
@@ -48,16 +65,16 @@ impl TrackerEntry {
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) -> Self {
-        let mut tracked = TrackedEvent::begin(event.clone(), scope, sight.gap, now.wall);
-        tracked.first_sight = match (is_started(event), sight.is_complete) {
-            (false, _) => FirstSight::Waiting,
-            (true, false) => FirstSight::Started,
-            (true, true) => FirstSight::StartedUnannounced,
-        };
+        let mut tracked = TrackedEvent::begin(event.clone(), scope, now.wall);
+        if is_started(event) {
+            tracked.first_sight = sight.started;
+        }
         let mut entry = Self {
             tracked: Arc::new(tracked),
             due_at: event.not_before.map(|due| due.on_monotonic_clock(now)),
-            expires_at: Duration::ZERO,
+            shown_until: MonotonicTime::default(),
+            is_past: false,
+            is_owner_unknown: false,
             absence: None,
         };
         transitions.push(entry.transition(TransitionKind::Announced, now.wall));
@@ -75,9 +92,6 @@ impl TrackerEntry {
         retention: Duration,
         now: Moment,
     ) -> Self {
-        let ended_ago = event
-            .end
-            .map_or(Duration::ZERO, |end| now.wall.saturating_since(end.at));
         let was_pending = event.is_pending();
         let tracked = Arc::make_mut(&mut event);
         if is_rebooted && was_pending {
@@ -86,31 +100,46 @@ impl TrackerEntry {
                 tracked.down_since.get_or_insert(saved.heartbeat_at);
             }
         }
-        tracked.is_owner_unknown = saved.owner().is_some();
-        tracked.upgrade();
         let due = event.event.not_before;
-        Self {
+        let mut entry = Self {
             due_at: due.map(|due| due.on_monotonic_clock(now)),
-            expires_at: now
-                .monotonic
-                .saturating_add(retention.saturating_sub(ended_ago)),
+            shown_until: now.monotonic,
+            is_past: false,
+            is_owner_unknown: saved.owner().is_some(),
             absence: None,
             tracked: event,
-        }
+        };
+        let ended_ago = entry.ended_ago(now.wall);
+        entry.shown_until = now.monotonic + retention.saturating_sub(ended_ago);
+        entry.is_past = ended_ago >= retention;
+        entry
+    }
+
+    /// By the wall clock; zero for a pending event.
+    pub(super) fn ended_ago(&self, now: Timestamp) -> Duration {
+        let end = self.tracked.end;
+        end.map_or(Duration::ZERO, |end| now.saturating_since(end.at))
     }
 
     /// What the last document says about the event beside its values. Without a transition of its own.
     pub(super) fn set_reported(&mut self, missing: MissingMembers, contradicts_itself: bool) {
         let tracked = &self.tracked;
-        let lost_user_source = missing.source && tracked.event.source == Some(Source::User);
-        let trust = tracked
-            .trust
-            .after_document(contradicts_itself, lost_user_source);
+        let trust = Trust {
+            contradicts_itself,
+            lost_user_source: missing.source && tracked.event.source == Some(Source::User),
+            ..tracked.trust
+        };
         if (tracked.missing, tracked.trust) != (missing, trust) {
             let tracked = self.tracked_mut();
             tracked.missing = missing;
             tracked.trust = trust;
         }
+    }
+
+    /// It may be another VM's, and no document of this process lists it.
+    pub(super) fn may_be_foreign(&self) -> bool {
+        let is_listed = self.tracked.is_pending() && self.tracked.last_listed_at.is_none();
+        self.is_owner_unknown && !is_listed
     }
 
     pub(super) fn tracked_mut(&mut self) -> &mut TrackedEvent {
@@ -137,7 +166,7 @@ impl TrackerEntry {
         retention: Duration,
         now: Moment,
     ) -> Transition {
-        self.expires_at = now.monotonic.saturating_add(retention);
+        self.shown_until = now.monotonic + retention;
         if let Some(at) = self.tracked.last_listed_at {
             disappearance.last_listed_at = Some(at);
             disappearance.was_watched = false;
@@ -150,9 +179,6 @@ impl TrackerEntry {
         });
         tracked.changed_at = now.wall;
         tracked.times_ended = tracked.times_ended.saturating_add(1);
-        if tracked.started_at.is_none() {
-            tracked.times_ended_unstarted = tracked.times_ended;
-        }
         self.transition(TransitionKind::Ended(outcome), now.wall)
     }
 
@@ -161,7 +187,9 @@ impl TrackerEntry {
         interruption: Interruption,
         now: Timestamp,
     ) -> Option<Transition> {
-        if !self.tracked.is_maintenance_pending() || self.tracked.scope != EventScope::Own {
+        let tracked = &self.tracked;
+        let is_affected = tracked.is_maintenance_pending() && tracked.scope == EventScope::Own;
+        if !is_affected || interruption.length < Interruption::MIN_LENGTH {
             return None;
         }
         self.tracked_mut().interrupt(interruption);
@@ -173,11 +201,9 @@ impl TrackerEntry {
         self.tracked.down_since?;
         let down_since = self.tracked_mut().down_since.take()?;
         let before = restored_at.wall.saturating_since(down_since);
-        let since = now.monotonic.saturating_sub(restored_at.monotonic);
+        let since = now.monotonic - restored_at.monotonic;
         let (until, length) = (now.wall, before.saturating_add(since));
-        let interruption = Interruption { until, length };
-        (interruption.length >= Interruption::MIN_LENGTH)
-            .then(|| self.interrupt(interruption, now.wall))?
+        self.interrupt(Interruption { until, length }, until)
     }
 
     /// The event is in a document again.
@@ -226,7 +252,7 @@ impl TrackerEntry {
         tracked.was_imminent = tracked.has_been_imminent(now);
         let is_urgent_restart = tracked.urgent_type.restarts_vm() && tracked.was_imminent;
         let was = std::mem::replace(&mut tracked.event, difference.event);
-        tracked.trust = tracked.trust.after_change(difference.is_other_kind);
+        tracked.trust.changed_kind |= difference.is_other_kind;
         tracked.changed_at = now;
         tracked.times_changed = tracked.times_changed.saturating_add(1);
         tracked.record_former_kind(was.kind());
@@ -297,11 +323,10 @@ impl TrackerEntry {
             return;
         }
         let about_now = now.after(APPROVAL_MARGIN).wall;
-        let is_later = event.not_before.is_some_and(|due| due > about_now);
-        if self.tracked.rebooted || self.tracked.approval.is_changed_by_scheduled(is_later) {
+        if self.tracked.rebooted {
             self.tracked_mut().rebooted = false;
-            self.see_scheduled(is_later);
         }
+        self.see_scheduled(event.not_before.is_some_and(|due| due > about_now));
     }
 
     /// The last document still holds (304).
@@ -310,19 +335,20 @@ impl TrackerEntry {
         // After a restart, only the record says that the last document lacked it.
         let is_listed =
             tracked.is_pending() && self.absence.is_none() && tracked.last_listed_at.is_none();
-        if is_listed
-            && tracked.event.status == Status::Scheduled
-            && tracked.approval.is_changed_by_scheduled(false)
-        {
+        if is_listed && tracked.event.status == Status::Scheduled {
             self.see_scheduled(false);
         }
     }
 
     /// An approval that turns out to have had no effect was urgent all the same.
     fn see_scheduled(&mut self, is_later: bool) {
-        let tracked = self.tracked_mut();
-        tracked.was_imminent |= tracked.approval.is_approved();
-        tracked.approval.see_scheduled(is_later);
+        let mut approval = self.tracked.approval;
+        approval.see_scheduled(is_later);
+        if approval != self.tracked.approval {
+            let tracked = self.tracked_mut();
+            tracked.was_imminent |= tracked.approval.is_approved();
+            tracked.approval = approval;
+        }
     }
 
     /// The id of an advisory has become maintenance, or the reverse. The one ends and the other is announced: notice,
@@ -345,11 +371,16 @@ impl TrackerEntry {
             ..self.tracked.missing
         };
         let was = Arc::clone(&self.tracked);
+        let is_owner_unknown = self.is_owner_unknown;
         *self = Self::begin(event, scope, sight, now, transitions);
+        self.is_owner_unknown = is_owner_unknown;
         let tracked = self.tracked_mut();
         tracked.former_kinds.clone_from(&was.former_kinds);
         tracked.record_former_kind(was.event.kind());
         tracked.missing = missing;
-        tracked.trust = was.trust.of_last_document();
+        tracked.trust = Trust {
+            changed_kind: false,
+            ..was.trust
+        };
     }
 }

@@ -2,11 +2,34 @@
 
 use std::time::Duration;
 
-use super::{outcome::Outcome, tracked_event::TrackedEvent};
+use serde::{Deserialize, Serialize};
+
+use super::tracked_event::TrackedEvent;
 use crate::{
     azure::event::{EventScope, Status},
-    base::time::Timestamp,
+    base::{label::label_values, time::Timestamp},
 };
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// The first document without the event.
+    pub at: Timestamp,
+    pub outcome: Outcome,
+}
+
+label_values! {
+    /// How an event ended, as far as the evidence shows: the values of the label `outcome`.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    Outcome {
+        /// It left the document before `NotBefore`, and polls were frequent enough to see a start.
+        Cancelled = "cancelled",
+        /// It was seen as Started, was listed until its `NotBefore`, was approved, or ended with a boot of this VM.
+        Completed = "completed",
+        /// The evidence shows neither.
+        Unknown = "unknown",
+    }
+}
 
 /// What the documents show about the moment at which an event left.
 #[derive(Debug, Clone, Copy)]
@@ -31,12 +54,6 @@ impl Disappearance {
             was_watched: false,
         }
     }
-
-    /// Whether the event was listed until `due`, or until shortly before.
-    pub(super) fn was_listed_until(self, due: Timestamp) -> bool {
-        self.last_listed_at
-            .is_some_and(|listed| listed.after(self.max_gap) >= due)
-    }
 }
 
 /// The outcome of an event that left the document. A measured interruption is no evidence of a start: a step of the
@@ -47,7 +64,10 @@ pub(super) fn outcome(tracked: &TrackedEvent, disappearance: Disappearance) -> O
     }
     let not_before = tracked.event.not_before;
     let is_due = not_before.is_some_and(|due| disappearance.at >= due);
-    let was_listed_until_due = not_before.is_some_and(|due| disappearance.was_listed_until(due));
+    let listed_until = disappearance
+        .last_listed_at
+        .map(|at| at.after(disappearance.max_gap));
+    let was_listed_until_due = not_before.is_some_and(|due| listed_until >= Some(due));
     let booted = tracked.rebooted
         && tracked.event.event_type.restarts_vm()
         && tracked.scope == EventScope::Own;

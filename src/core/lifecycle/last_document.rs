@@ -1,12 +1,8 @@
-//! When the last document was read, and which gaps between two documents are too long.
+//! When the last document was read, which gaps between two documents are too long, and the first minutes.
 
 use std::time::Duration;
 
-use super::tracked_event::PollGap;
-use crate::{
-    azure::event::EventType,
-    base::time::{Moment, Timestamp},
-};
+use crate::base::time::{Moment, Timestamp};
 
 /// The bounds of [`max_gap`].
 const MIN_POLL_GAP: Duration = Duration::from_secs(10);
@@ -67,28 +63,33 @@ impl LastDocument {
         self.elapsed(now) <= max_gap(poll_interval)
     }
 
-    /// The gap before a document with a new event of this type.
-    pub(super) fn gap(
-        &self,
-        event_type: &EventType,
-        poll_interval: Duration,
-        now: Moment,
-    ) -> PollGap {
-        let elapsed = self.elapsed(now);
-        let minimum_notice = event_type.spec().minimum_notice.max(MAX_POLL_GAP);
-        let normal = poll_interval.saturating_mul(3).max(MAX_POLL_GAP);
-        if elapsed >= minimum_notice {
-            PollGap::MinimumNotice
-        } else if elapsed > normal {
-            PollGap::Long
-        } else {
-            PollGap::Normal
-        }
-    }
-
     pub(crate) fn elapsed(&self, now: Moment) -> Duration {
         self.elapsed_before_restore
             .unwrap_or_default()
             .saturating_add(now.elapsed_since(self.known_since))
+    }
+}
+
+/// The minutes after Scheduled Events was enabled, in which an event may be missing from a document because it has not
+/// appeared yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WarmUp {
+    /// Also in the past.
+    pub(crate) until: Moment,
+}
+
+impl WarmUp {
+    /// How long events may take to appear.
+    pub(crate) const TIME: Duration = Duration::from_mins(5);
+
+    pub(super) fn since(&self) -> Moment {
+        Moment {
+            wall: self.until.wall.before(Self::TIME),
+            monotonic: self.until.monotonic - Self::TIME,
+        }
+    }
+
+    pub(crate) fn lasts(&self, now: Moment) -> bool {
+        now.monotonic < self.until.monotonic
     }
 }

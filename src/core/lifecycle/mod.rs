@@ -23,33 +23,25 @@
 //! a restored event ends only on the VM that saved it; an event ends once each time that it was announced or returned;
 //! no duration is negative, whatever the clocks do.
 
-mod absence;
-mod approvals;
 mod difference;
-mod durations;
 mod entry;
 mod evidence;
-mod identity;
 mod last_document;
-mod outcome;
-mod revision;
 mod saved_state;
 mod tracked_event;
 mod tracker;
 mod transition;
-mod trust;
 
-pub use absence::WarmUp;
+pub use evidence::{End, Outcome};
 pub(crate) use last_document::LastDocument;
-pub use outcome::{End, Outcome};
+pub use last_document::WarmUp;
 pub use saved_state::SavedState;
 pub(crate) use tracked_event::IMMINENT_SECONDS;
 pub use tracked_event::{
-    FirstSight, Interruption, MissingMembers, Phase, PollGap, Rescheduling, TrackedEvent,
+    FirstSight, Interruption, MissingMembers, Phase, Rescheduling, TrackedEvent, Trust,
 };
 pub use tracker::Tracker;
 pub use transition::{Transition, TransitionKind};
-pub use trust::Trust;
 
 /// How long an event that has ended or has left this VM stays in the snapshot, so that every scraper sees its end.
 pub(crate) const ENDED_RETENTION: std::time::Duration = std::time::Duration::from_mins(10);

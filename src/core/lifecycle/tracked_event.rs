@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    outcome::{End, Outcome},
-    trust::Trust,
-};
+use super::evidence::{End, Outcome};
 use crate::{
     azure::event::{Event, EventKind, EventScope, EventType, Status, UNREADABLE},
     base::{label::label_values, time::Timestamp},
@@ -36,12 +33,7 @@ pub struct TrackedEvent {
     /// The types and sources that earlier documents gave the event, oldest first and without the current ones.
     #[serde(default)]
     pub former_kinds: Vec<EventKind>,
-    /// Restored from the state of a process that may have run on another VM: the identity of this VM is not known yet.
-    #[serde(skip)]
-    pub is_owner_unknown: bool,
     pub first_seen_at: Timestamp,
-    /// How long no document was read before the first one with the event.
-    pub gap: PollGap,
     #[serde(default)]
     pub first_sight: FirstSight,
     /// The last document with the event, where it is pending although the last document of all lacks it.
@@ -56,9 +48,6 @@ pub struct TrackedEvent {
     /// More than one where the event came back after its end.
     #[serde(default)]
     pub times_ended: u32,
-    /// Those of [`Self::times_ended`] before it was seen as Started.
-    #[serde(default)]
-    pub times_ended_unstarted: u32,
     /// When it was first seen, a document changed it, it ended or came back: the last of these.
     pub changed_at: Timestamp,
     /// Documents that had another version of it than the one before.
@@ -75,7 +64,7 @@ pub struct TrackedEvent {
     /// The first interruptions, and the last ones.
     #[serde(default)]
     pub interruptions: Vec<Interruption>,
-    /// The longest of all interruptions.
+    /// The longest of all interruptions. `DurationInSeconds` announces a single one, so the two are comparable.
     #[serde(default)]
     pub longest_interruption: Option<Duration>,
     /// This VM was booted while the event was pending, and no document since then has it as Scheduled.
@@ -85,16 +74,30 @@ pub struct TrackedEvent {
     pub down_since: Option<Timestamp>,
 }
 
-/// How long no document was read before an event was first seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PollGap {
-    Normal,
-    /// More than a minute and three poll intervals: the event may have started earlier.
-    Long,
-    /// At least the minimum notice of the event, or no document was read before: the event may have been announced, and
-    /// started, earlier.
-    MinimumNotice,
+/// What speaks against the documents about one event. It is shown all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trust {
+    /// The last document contradicted itself about the event.
+    #[serde(rename = "is_contradictory")]
+    pub(super) contradicts_itself: bool,
+    /// Its type or its source changed from one document to another.
+    #[serde(rename = "has_changed_kind")]
+    pub(super) changed_kind: bool,
+    /// An earlier document had the source User, and the last one has none.
+    pub(super) lost_user_source: bool,
+}
+
+impl Trust {
+    /// Whether the last document can be taken at its word: otherwise it neither ends nor approves the event.
+    pub(crate) fn in_last_document(self) -> bool {
+        !self.contradicts_itself
+    }
+
+    /// Whether all documents agree about the event, so that it may be approved.
+    pub(crate) fn in_all_documents(self) -> bool {
+        self == Self::default()
+    }
 }
 
 /// How the first document with an event had it.
@@ -104,7 +107,9 @@ pub enum FirstSight {
     /// Not Started.
     #[default]
     Waiting,
-    /// Started. An earlier document may have announced it.
+    /// Started, and no document was read for so long before that nobody knows when.
+    StartUnseen,
+    /// Started, but a document that announced it may have been missed.
     Started,
     /// Started, and no document can have been missed that announced it.
     StartedUnannounced,
@@ -166,7 +171,7 @@ impl Interruption {
 }
 
 impl TrackedEvent {
-    pub(crate) fn begin(event: Event, scope: EventScope, gap: PollGap, now: Timestamp) -> Self {
+    pub(crate) fn begin(event: Event, scope: EventScope, now: Timestamp) -> Self {
         Self {
             urgent_type: event.event_type.clone(),
             event,
@@ -174,9 +179,7 @@ impl TrackedEvent {
             missing: MissingMembers::default(),
             trust: Trust::default(),
             former_kinds: Vec::new(),
-            is_owner_unknown: false,
             first_seen_at: now,
-            gap,
             first_sight: FirstSight::Waiting,
             last_listed_at: None,
             started_at: None,
@@ -184,7 +187,6 @@ impl TrackedEvent {
             left_at: None,
             previous_outcome: None,
             times_ended: 0,
-            times_ended_unstarted: 0,
             changed_at: now,
             times_changed: 0,
             approval: ApprovalRecord::default(),
@@ -201,11 +203,6 @@ impl TrackedEvent {
         let resources = self.event.resources.as_deref();
         let is_alone = resources.is_some_and(|names| names.len() == 1);
         self.scope == EventScope::Own && is_alone && !self.event.has_more_resources
-    }
-
-    /// Restored, perhaps from the state of another VM, and not listed by the documents of this process.
-    pub(crate) fn may_be_foreign(&self) -> bool {
-        self.is_owner_unknown && (self.last_listed_at.is_some() || self.end.is_some())
     }
 
     pub(crate) fn has_left_vm(&self, was_scope: EventScope) -> bool {
@@ -279,22 +276,27 @@ impl TrackedEvent {
             || not_before.is_none_or(|due| due.seconds_from(at) < IMMINENT_SECONDS)
     }
 
-    /// Adds what earlier versions did not save.
-    pub(super) fn upgrade(&mut self) {
-        let is_close = |change: &Rescheduling| {
-            let at = change.at.max(self.first_seen_at);
-            let from = change.from;
-            from.is_none_or(|due| due.seconds_from(at) < IMMINENT_SECONDS)
-        };
-        self.was_imminent |= self.reschedulings.iter().any(is_close);
-        let lengths = self.interruptions.iter().map(|it| it.length);
-        self.longest_interruption = self.longest_interruption.max(lengths.max());
-        if self.first_sight == FirstSight::Waiting && self.started_at == Some(self.first_seen_at) {
-            self.first_sight = match self.gap {
-                PollGap::Normal => FirstSight::StartedUnannounced,
-                PollGap::Long | PollGap::MinimumNotice => FirstSight::Started,
-            };
+    /// The time from the first document with the event to its start. For an event that ran but was never seen as
+    /// Started: to `NotBefore`, or to its end if that came first. `None` while it is unknown, for a cancelled event,
+    /// and for one whose start was not seen.
+    pub(crate) fn notice(&self) -> Option<Duration> {
+        if self.is_start_unseen() {
+            return None;
         }
+        let ran_before = self.end.filter(|end| end.outcome == Outcome::Completed);
+        let inferred = || Some(self.event.not_before?.min(ran_before?.at));
+        let started_at = self.started_at.or_else(inferred)?;
+        Some(started_at.saturating_since(self.first_seen_at))
+    }
+
+    /// The time from start to end, where both were seen.
+    pub(crate) fn impact(&self) -> Option<Duration> {
+        let started_at = self.started_at.filter(|_| !self.is_start_unseen())?;
+        Some(self.end?.at.saturating_since(started_at))
+    }
+
+    fn is_start_unseen(&self) -> bool {
+        self.first_sight == FirstSight::StartUnseen && self.started_at == Some(self.first_seen_at)
     }
 
     pub(super) fn reschedule(&mut self, rescheduling: Rescheduling) {

@@ -9,13 +9,12 @@ use std::{
 
 use super::{
     PAST_RETENTION,
-    absence::{Absence, WarmUp},
-    entry::{Sight, TrackerEntry},
+    entry::{Absence, Sight, TrackerEntry},
     evidence::Disappearance,
-    last_document::{LastDocument, max_gap},
+    last_document::{LastDocument, WarmUp, max_gap},
     saved_state::SavedState,
-    tracked_event::{Interruption, MissingMembers, PollGap, TrackedEvent},
-    transition::Transition,
+    tracked_event::{FirstSight, Interruption, MissingMembers, TrackedEvent},
+    transition::{Transition, TransitionKind},
 };
 use crate::{
     azure::{
@@ -23,29 +22,28 @@ use crate::{
         event::{EventId, EventScope, Source, VmNames},
     },
     base::time::{Moment, Timestamp},
+    core::approval::ApprovalRecord,
 };
 
 /// Ended events that are kept at the same time.
 const MAX_ENDED: usize = 1_000;
-/// Events that are kept longer than that.
-const MAX_PAST: usize = 100;
 /// The texts of ended events, and of missing ones, in bytes. One event of a document of 4 MiB always fits.
 const MAX_TEXT_BYTES: usize = 8 << 20;
 
 #[derive(Debug, Clone)]
 pub struct Tracker {
+    /// How long ended events are shown.
     retention: Duration,
     /// How long a gap between two successful polls is normal: `--imds.poll-interval`.
     pub(crate) poll_interval: Duration,
     anomalies: Anomalies,
-    pub(super) entries: BTreeMap<EventId, TrackerEntry>,
-    /// Events of this VM that ended longer ago than `retention`, the oldest first.
-    past: Vec<Arc<TrackedEvent>>,
+    /// Also those of this VM that are not shown any more, for [`PAST_RETENTION`].
+    entries: BTreeMap<EventId, TrackerEntry>,
     /// When the state of an earlier process was restored.
     restored_at: Option<Moment>,
     last_document: Option<LastDocument>,
     /// `DocumentIncarnation` of the last document that had one.
-    incarnation: Option<i64>,
+    pub(crate) incarnation: Option<i64>,
     /// This VM was interrupted since the last document, which may hide a start.
     was_interrupted: bool,
     /// `None` once it is over.
@@ -53,14 +51,13 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// An empty tracker that keeps ended events for `retention`.
+    /// An empty tracker that shows ended events for `retention`.
     pub fn new(retention: Duration) -> Self {
         Self {
             retention,
             poll_interval: Duration::ZERO,
             anomalies: Anomalies::default(),
             entries: BTreeMap::new(),
-            past: Vec::new(),
             restored_at: None,
             last_document: None,
             incarnation: None,
@@ -79,17 +76,7 @@ impl Tracker {
         is_rebooted: bool,
         now: Moment,
     ) -> Self {
-        let has_passed = |event: &Arc<TrackedEvent>| {
-            event
-                .end
-                .is_some_and(|end| now.wall.saturating_since(end.at) >= retention)
-        };
-        let events = std::mem::take(&mut saved.events).into_iter();
-        let (mut past, events): (Vec<_>, Vec<_>) = events.partition(has_passed);
-        past.sort_by_key(|event| event.end.map(|end| end.at));
-        for event in &mut past {
-            Arc::make_mut(event).is_owner_unknown = saved.owner().is_some();
-        }
+        let events = std::mem::take(&mut saved.events);
         let entries = events
             .into_iter()
             .map(|event| TrackerEntry::restore(event, &saved, is_rebooted, retention, now))
@@ -98,7 +85,6 @@ impl Tracker {
             last_document: saved.document_at.map(|at| LastDocument::restored(at, now)),
             incarnation: saved.document_incarnation,
             entries: entries.collect(),
-            past,
             restored_at: Some(now),
             ..Self::new(retention)
         }
@@ -112,11 +98,13 @@ impl Tracker {
         now: Moment,
     ) -> Vec<Transition> {
         let vm = vm.into();
-        let (interval, last) = (self.poll_interval, self.last_document);
-        let is_complete = self.is_next_document(document, now);
-        let disappearance = Disappearance {
-            was_watched: false,
-            ..self.disappearance(now)
+        let disappearance = self.disappearance(now);
+        let sight = Sight {
+            started: self.first_sight_of_started(document, now),
+            disappearance: Disappearance {
+                was_watched: false,
+                ..disappearance
+            },
         };
         let mut transitions = Vec::new();
         let restored_at = self.restored_at.unwrap_or(now);
@@ -129,16 +117,9 @@ impl Tracker {
         let mut present = HashSet::with_capacity(document.events.len());
         for event in &document.events {
             present.insert(&event.id);
-            let gap = last.map_or(PollGap::MinimumNotice, |last| {
-                last.gap(&event.event_type, interval, now)
-            });
-            let sight = Sight {
-                gap,
-                is_complete,
-                disappearance,
-            };
             let is_contradictory = document.contradictory.contains(&event.id);
-            if let Some(entry) = self.entries.get_mut(&event.id) {
+            let known = self.entries.get_mut(&event.id);
+            if let Some(entry) = known.filter(|entry| !entry.is_past) {
                 let missing = MissingMembers::between(&entry.tracked.event, event);
                 entry.set_reported(missing, is_contradictory);
                 entry.update(event, vm, sight, now, &mut transitions);
@@ -154,20 +135,30 @@ impl Tracker {
                 self.entries.insert(event.id.clone(), new);
             }
         }
-        self.end_absent(document, &present, now, &mut transitions);
+        self.end_absent(document, &present, disappearance, now, &mut transitions);
         self.limit_pending(present.len(), now, &mut transitions);
         self.incarnation = document.incarnation.or(self.incarnation);
         self.set_document(now);
         transitions
     }
 
-    /// Whether no document can have been missed: the last one is recent, and `DocumentIncarnation`, which rises with each
-    /// change, rose by at most one.
-    fn is_next_document(&self, document: &Document, now: Moment) -> bool {
-        let last = self.last_document;
-        let is_recent = last.is_some_and(|last| last.is_watched(self.poll_interval, now));
+    /// How an event is first seen that is Started in this document. No document can have been missed if the last one is
+    /// recent, and `DocumentIncarnation`, which rises with each change, rose by at most one.
+    fn first_sight_of_started(&self, document: &Document, now: Moment) -> FirstSight {
+        if !self.is_watched(now) {
+            return FirstSight::StartUnseen;
+        }
         let rise = self.incarnation.zip(document.incarnation);
-        is_recent && rise.is_some_and(|(was, is)| matches!(is.checked_sub(was), Some(0 | 1)))
+        match rise.and_then(|(was, is)| is.checked_sub(was)) {
+            Some(0 | 1) => FirstSight::StartedUnannounced,
+            _ => FirstSight::Started,
+        }
+    }
+
+    /// Whether an event cannot have started and ended since the last document.
+    fn is_watched(&self, now: Moment) -> bool {
+        let last = self.last_document;
+        last.is_some_and(|last| last.is_watched(self.poll_interval, now))
     }
 
     /// Ends the events that the document lacks, unless something speaks against it.
@@ -175,6 +166,7 @@ impl Tracker {
         &mut self,
         document: &Document,
         present: &HashSet<&EventId>,
+        mut disappearance: Disappearance,
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) {
@@ -188,9 +180,8 @@ impl Tracker {
         let last = self.last_document;
         // An event that was listed since the warm-up began had appeared.
         let had_appeared =
-            |warm_up: &WarmUp| last.is_some_and(|last| last.was_read_since(warm_up.since));
+            |warm_up: &WarmUp| last.is_some_and(|last| last.was_read_since(warm_up.since()));
 
-        let mut disappearance = self.disappearance(now);
         // An event that the document may list without its id is not known to be cancelled.
         disappearance.was_watched &= !may_hide_any;
         for (id, entry) in &mut self.entries {
@@ -201,10 +192,10 @@ impl Tracker {
             let until = if mentioned.contains(id) {
                 None
             } else if may_hide_any {
-                Some(since.saturating_add(Absence::MAX_UNIDENTIFIED))
+                Some(since + Absence::MAX_UNIDENTIFIED)
             } else {
                 let was_listed = |warm_up: &WarmUp| match entry.tracked.last_listed_at {
-                    Some(at) => at >= warm_up.since.wall,
+                    Some(at) => at >= warm_up.since().wall,
                     None => had_appeared(warm_up),
                 };
                 let may_appear = warm_up.filter(|warm_up| {
@@ -218,7 +209,7 @@ impl Tracker {
                 }))
             };
             let absence = Absence { since, until };
-            if absence.is_over(now) && !entry.tracked.is_owner_unknown {
+            if absence.is_over(now) && !entry.is_owner_unknown {
                 transitions.push(entry.end(disappearance, self.retention, now));
             } else {
                 if entry.tracked.last_listed_at.is_none() {
@@ -231,13 +222,11 @@ impl Tracker {
 
     /// The evidence about an event that the last document had, and the present one lacks.
     fn disappearance(&self, now: Moment) -> Disappearance {
-        let (interval, last) = (self.poll_interval, self.last_document);
-        let was_watched = last.is_some_and(|last| last.is_watched(interval, now));
         Disappearance {
             at: now.wall,
-            last_listed_at: last.map(|last| last.at),
-            max_gap: max_gap(interval),
-            was_watched: was_watched && !self.was_interrupted,
+            last_listed_at: self.document_at(),
+            max_gap: max_gap(self.poll_interval),
+            was_watched: self.is_watched(now) && !self.was_interrupted,
         }
     }
 
@@ -272,7 +261,7 @@ impl Tracker {
     pub(crate) fn document_unchanged(&mut self, now: Moment) -> Vec<Transition> {
         let is_over = |entry: &&mut TrackerEntry| {
             entry.tracked.is_pending()
-                && !entry.tracked.is_owner_unknown
+                && !entry.is_owner_unknown
                 && entry.absence.is_some_and(|absence| absence.is_over(now))
         };
         for entry in self.entries.values_mut() {
@@ -293,15 +282,12 @@ impl Tracker {
         self.expire_ended(now);
     }
 
-    /// This VM was interrupted. It counts for each pending event that names it, from [`Interruption::MIN_LENGTH`] up.
+    /// This VM was interrupted. It counts for each pending event that names it.
     pub(crate) fn record_interruption(
         &mut self,
         interruption: Interruption,
         now: Timestamp,
     ) -> Vec<Transition> {
-        if interruption.length < Interruption::MIN_LENGTH {
-            return Vec::new();
-        }
         self.was_interrupted = true;
         self.entries
             .values_mut()
@@ -314,18 +300,40 @@ impl Tracker {
         self.last_document.map(|last| last.at)
     }
 
-    /// Every tracked event, in the order of the ids.
+    /// Pending events and those that ended lately, in the order of the ids.
     pub fn events(&self) -> Vec<Arc<TrackedEvent>> {
-        self.entries
-            .values()
-            .map(|entry| Arc::clone(&entry.tracked))
-            .collect()
+        self.tracked(|entry| !entry.is_past)
+    }
+
+    /// Those of [`Tracker::events`] that are known to be events of this VM's document.
+    pub(crate) fn shown(&self) -> Vec<Arc<TrackedEvent>> {
+        self.tracked(|entry| !entry.is_past && !entry.may_be_foreign())
+    }
+
+    /// The events of this VM that ended earlier and are not in [`Tracker::events`] any more.
+    pub(crate) fn past(&self) -> Vec<Arc<TrackedEvent>> {
+        self.tracked(|entry| entry.is_past)
+    }
+
+    /// The events for the state. Without past ones that the wall clock, which was set back, shows as recent: the next
+    /// process would show them again.
+    pub(crate) fn saved_events(&self, now: Timestamp) -> Vec<Arc<TrackedEvent>> {
+        self.tracked(|entry| !entry.is_past || entry.ended_ago(now) >= self.retention)
+    }
+
+    fn tracked(&self, is_included: impl Fn(&TrackerEntry) -> bool) -> Vec<Arc<TrackedEvent>> {
+        let entries = self.entries.values().filter(|entry| is_included(entry));
+        entries.map(|entry| Arc::clone(&entry.tracked)).collect()
     }
 
     /// Pending events without advisories, and without those that may be another VM's.
     pub(crate) fn pending(&self) -> impl Iterator<Item = &TrackedEvent> {
-        let events = self.entries.values().map(|entry| &*entry.tracked);
-        events.filter(|tracked| tracked.is_maintenance_pending() && !tracked.may_be_foreign())
+        let entries = self
+            .entries
+            .values()
+            .filter(|entry| !entry.may_be_foreign());
+        let events = entries.map(|entry| &*entry.tracked);
+        events.filter(|tracked| tracked.is_maintenance_pending())
     }
 
     /// Those that name this VM.
@@ -334,66 +342,98 @@ impl Tracker {
             .filter(|tracked| tracked.scope == EventScope::Own)
     }
 
-    /// The events of this VM that ended lately and are not in [`Tracker::events`] any more.
-    pub(crate) fn past(&self) -> &[Arc<TrackedEvent>] {
-        &self.past
-    }
-
-    /// The events for the state: those that have passed too, unless the wall clock was set back and shows them as recent. A
-    /// restored event that is recent is listed again.
-    pub(crate) fn saved_events(&self, now: Timestamp) -> Vec<Arc<TrackedEvent>> {
-        let has_passed = |event: &&Arc<TrackedEvent>| {
-            event
-                .end
-                .is_some_and(|end| now.saturating_since(end.at) >= self.retention)
-        };
-        let mut events = self.events();
-        events.extend(self.past.iter().filter(has_passed).cloned());
-        events
-    }
-
-    pub(super) fn past_mut(&mut self) -> impl Iterator<Item = &mut Arc<TrackedEvent>> {
-        self.past.iter_mut()
-    }
-
+    /// Stops to show what ended long ago, and to keep what ended longer ago.
     pub(crate) fn expire_ended(&mut self, now: Moment) {
-        let is_expired = |_: &EventId, entry: &mut TrackerEntry| {
-            !entry.tracked.is_pending() && now.monotonic >= entry.expires_at
-        };
-        let expired = self.entries.extract_if(.., is_expired);
-        let expired = expired.map(|(_, entry)| entry.tracked);
-        self.past
-            .extend(expired.filter(|event| event.scope != EventScope::Other));
-        self.limit_past(now.wall);
-        let mut ended: Vec<_> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| !entry.tracked.is_pending())
+        self.entries.retain(|_, entry| {
+            entry.is_past |= !entry.tracked.is_pending() && now.monotonic >= entry.shown_until;
+            let is_recent = entry.ended_ago(now.wall) < PAST_RETENTION;
+            !entry.is_past || entry.tracked.scope != EventScope::Other && is_recent
+        });
+        let entries = self.entries.values();
+        let mut ended: Vec<_> = entries
+            .filter(|entry| !entry.tracked.is_pending())
+            .map(|entry| Arc::clone(&entry.tracked))
             .collect();
-        ended.sort_by_key(|(_, entry)| Reverse(entry.expires_at));
-        let sizes = ended
-            .iter()
-            .map(|(_, entry)| entry.tracked.event.text_bytes());
-        let surplus = ended.iter().skip(fitting(sizes, MAX_ENDED));
-        let surplus: Vec<_> = surplus.map(|(id, _)| (*id).clone()).collect();
-        for id in surplus {
-            self.entries.remove(&id);
+        ended.sort_by_key(|event| Reverse(event.end.map(|end| end.at)));
+        let sizes = ended.iter().map(|event| event.event.text_bytes());
+        for event in ended.iter().skip(fitting(sizes, MAX_ENDED)) {
+            self.entries.remove(&event.event.id);
         }
     }
-}
 
-impl Tracker {
-    fn limit_past(&mut self, now: Timestamp) {
-        let is_recent = |event: &TrackedEvent| {
-            event
-                .end
-                .is_some_and(|end| now.saturating_since(end.at) < PAST_RETENTION)
-        };
-        self.past
-            .retain(|event| is_recent(event) && !self.entries.contains_key(&event.event.id));
-        let sizes = self.past.iter().rev().map(|event| event.event.text_bytes());
-        let surplus = self.past.len() - fitting(sizes, MAX_PAST);
-        self.past.drain(..surplus);
+    /// Whether restored events may be those of another VM.
+    pub(crate) fn is_owner_unknown(&self) -> bool {
+        let mut entries = self.entries.values();
+        entries.any(|entry| entry.is_owner_unknown)
+    }
+
+    pub(crate) fn is_owner_unknown_of(&self, id: &EventId) -> bool {
+        self.entries
+            .get(id)
+            .is_some_and(|entry| entry.is_owner_unknown)
+    }
+
+    pub(crate) fn confirm_owner(&mut self) {
+        for entry in self.entries.values_mut() {
+            entry.is_owner_unknown = false;
+        }
+    }
+
+    /// The names of this VM are known now, or have changed. Returns the events whose scope this changes, each with the
+    /// scope before.
+    pub(crate) fn set_vm_names<'a>(
+        &mut self,
+        vm: impl Into<VmNames<'a>>,
+        now: Timestamp,
+    ) -> Vec<(EventScope, Arc<TrackedEvent>)> {
+        let vm = vm.into();
+        let mut changed = Vec::new();
+        for entry in self.entries.values_mut().filter(|entry| !entry.is_past) {
+            let was = entry.tracked.scope;
+            let scope = entry.tracked.event.scope(vm);
+            // The names are those of an earlier document.
+            let is_outdated = entry.tracked.missing.resources && scope == EventScope::Other;
+            if !is_outdated {
+                entry.set_scope(scope, now);
+            }
+            if entry.tracked.scope != was {
+                changed.push((was, Arc::clone(&entry.tracked)));
+            }
+        }
+        changed
+    }
+
+    /// Changes the record of the approval of an event.
+    pub(crate) fn record_step(&mut self, id: &EventId, step: impl FnOnce(&mut ApprovalRecord)) {
+        if let Some(entry) = self.entries.get_mut(id) {
+            step(&mut entry.tracked_mut().approval);
+        }
+    }
+
+    /// IMDS accepted the approval of an event.
+    pub fn record_approval(&mut self, id: &EventId, now: Timestamp) -> Option<Transition> {
+        let entry = self.unapproved(id)?;
+        entry.tracked_mut().approval.accept(now);
+        Some(entry.transition(TransitionKind::Approved, now))
+    }
+
+    /// The approval of an event failed. `may_be_accepted`: this attempt or an earlier one had no answer.
+    pub(crate) fn record_failed_approval(
+        &mut self,
+        id: &EventId,
+        may_be_accepted: bool,
+        now: Timestamp,
+    ) {
+        if let Some(entry) = self.unapproved(id) {
+            entry.tracked_mut().approval.fail(may_be_accepted, now);
+        }
+    }
+
+    /// A pending event of which this exporter knows no approval.
+    fn unapproved(&mut self, id: &EventId) -> Option<&mut TrackerEntry> {
+        let entry = self.entries.get_mut(id)?;
+        let tracked = &entry.tracked;
+        (tracked.is_pending() && tracked.approval.accepted_at.is_none()).then_some(entry)
     }
 }
 

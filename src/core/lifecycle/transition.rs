@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    outcome::Outcome,
+    evidence::Outcome,
     tracked_event::{Interruption, Rescheduling, TrackedEvent},
 };
 use crate::{

@@ -1,9 +1,6 @@
 //! Counters of events since the start of the process: never by event id, and from zero for all documented values.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Histogram;
 use crate::{
@@ -37,25 +34,15 @@ pub struct TypeLabel(Box<str>);
 impl TypeLabel {
     const MAX_CHARS: usize = 64;
 
-    fn new(event_type: &EventType) -> Self {
-        let shown = event_type.as_str().chars().take(Self::MAX_CHARS);
-        Self(shown.map(visible).collect())
-    }
-
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl From<EventType> for TypeLabel {
-    fn from(event_type: EventType) -> Self {
-        Self::new(&event_type)
-    }
-}
-
-impl fmt::Display for TypeLabel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+impl From<&EventType> for TypeLabel {
+    fn from(event_type: &EventType) -> Self {
+        let shown = event_type.as_str().chars().take(Self::MAX_CHARS);
+        Self(shown.map(visible).collect())
     }
 }
 
@@ -102,7 +89,7 @@ pub struct EventCounters {
 
 impl Default for EventCounters {
     fn default() -> Self {
-        let types = || EventType::KNOWN.into_iter().map(TypeLabel::from);
+        let types = || EventType::KNOWN.iter().map(TypeLabel::from);
         let observed = types().flat_map(|label| {
             [EventScope::Own, EventScope::Other].map(|scope| (label.clone(), scope))
         });
@@ -122,8 +109,7 @@ impl Default for EventCounters {
 }
 
 impl EventCounters {
-    /// Counts a transition. An event that came back and ends again is counted twice only if its outcome differs, and
-    /// its impact only if it started after it came back.
+    /// Counts a transition. An event that came back and ends again is counted twice only if its outcome differs.
     pub fn count(&mut self, transition: &Transition) {
         let tracked = &transition.tracked;
         let event = &tracked.event;
@@ -142,12 +128,8 @@ impl EventCounters {
                 observe(&mut self.notice, label, NOTICE_BOUNDS, tracked.notice());
             }
             TransitionKind::Interrupted(interruption) => {
-                observe(
-                    &mut self.interruption,
-                    label,
-                    INTERRUPTION_BOUNDS,
-                    Some(interruption.length),
-                );
+                let (bounds, length) = (INTERRUPTION_BOUNDS, Some(interruption.length));
+                observe(&mut self.interruption, label, bounds, length);
             }
             TransitionKind::Ended(outcome) => self.count_end(label, *outcome, transition),
             TransitionKind::Rescheduled(_)
@@ -165,17 +147,11 @@ impl EventCounters {
 
     fn count_end(&mut self, label: TypeLabel, outcome: Outcome, transition: &Transition) {
         let tracked = &transition.tracked;
-        if tracked.is_first_impact() {
-            observe(
-                &mut self.impact,
-                label.clone(),
-                IMPACT_BOUNDS,
-                tracked.impact(),
-            );
-        }
         if tracked.previous_outcome == Some(outcome) {
             return;
         }
+        let impact = tracked.impact();
+        observe(&mut self.impact, label.clone(), IMPACT_BOUNDS, impact);
         self.ended
             .entry((label.clone(), outcome))
             .or_default()
@@ -187,7 +163,7 @@ impl EventCounters {
 
     /// The label of a type. The number of undocumented types is bounded: a fault could send a new one with each event.
     fn label(&mut self, event_type: &EventType) -> TypeLabel {
-        let label = TypeLabel::new(event_type);
+        let label = TypeLabel::from(event_type);
         if matches!(event_type, EventType::Other(_)) && !self.other_types.contains(&label) {
             if self.other_types.len() >= MAX_OTHER_TYPES {
                 return TypeLabel("other".into());
@@ -227,10 +203,7 @@ mod tests {
     fn the_number_of_undocumented_types_is_bounded() {
         let mut counters = EventCounters::default();
         let mut tracker = Tracker::new(Duration::ZERO);
-        let now = Moment {
-            wall: Timestamp::UNIX_EPOCH,
-            monotonic: Duration::ZERO,
-        };
+        let now = Moment::new(Timestamp::UNIX_EPOCH, Duration::ZERO);
         let mut see = |events: &str| {
             let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{events}]}}"#);
             let (document, _) = document::parse(body.as_bytes()).unwrap();

@@ -1,4 +1,8 @@
-//! The health of polling.
+//! The health of polling, and how polls change it.
+//!
+//! The first request enables Scheduled Events, and events may take five minutes to appear. After a day without a
+//! request Azure disables it, and `DocumentIncarnation` starts again:
+//! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#enabling-and-disabling-scheduled-events>.
 
 use std::time::Duration;
 
@@ -6,7 +10,7 @@ use super::Histogram;
 use crate::{
     azure::FailureReason,
     base::time::{Moment, Timestamp},
-    core::lifecycle::{LastDocument, WarmUp},
+    core::lifecycle::{LastDocument, SavedState, WarmUp},
 };
 
 /// Upper bounds of the duration of a request to IMDS: usually milliseconds, up to two minutes for the first.
@@ -20,6 +24,9 @@ const STALE_AFTER: Duration = Duration::from_hours(1);
 /// A Spot eviction gives 30 seconds' notice: when the next document is late by more, the last one is out of date, even
 /// though its poll has not failed yet.
 const OVERDUE_AFTER: Duration = Duration::from_secs(30);
+
+/// Azure disables the feature after this time without a request.
+const DISABLED_AFTER: Duration = Duration::from_hours(24);
 
 /// A series of failed polls.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,8 +54,6 @@ pub struct Health {
     pub failure: Option<Failure>,
     /// `DocumentIncarnation` of the last document, also before a restart.
     pub incarnation: Option<i64>,
-    /// That of the last document that had one, for the warm-up.
-    pub(crate) known_incarnation: Option<i64>,
     /// Entries of the last document that could not be read. Each may be an event.
     pub unreadable_entries: usize,
     /// Requests to IMDS of every kind.
@@ -65,7 +70,6 @@ impl Default for Health {
             poll_interval: Duration::ZERO,
             restored: None,
             warm_up: None,
-            known_incarnation: None,
             failure: None,
             incarnation: None,
             unreadable_entries: 0,
@@ -118,5 +122,71 @@ impl Health {
     /// By reason, zeros included.
     pub(crate) fn failures(&self) -> impl Iterator<Item = (FailureReason, u64)> {
         FailureReason::ALL.into_iter().zip(self.failures)
+    }
+
+    /// Continues from an earlier process.
+    pub(crate) fn restore(saved: &SavedState, now: Moment) -> Self {
+        let restored = saved.document_at.map(|at| LastDocument::restored(at, now));
+        let is_enabled = restored.is_some_and(|last| last.elapsed(now) < DISABLED_AFTER);
+        let until = saved.warming_up_until.unwrap_or(now.wall);
+        let rest = until.saturating_since(now.wall).min(WarmUp::TIME);
+        Self {
+            restored,
+            warm_up: is_enabled.then(|| WarmUp {
+                until: now.after(rest),
+            }),
+            incarnation: saved.document_incarnation,
+            ..Self::default()
+        }
+    }
+
+    /// What was restored belongs to another VM.
+    pub(crate) fn discard_restored(&mut self) {
+        self.restored = None;
+        self.incarnation = None;
+        self.warm_up = None;
+    }
+
+    pub(crate) fn count_request(&mut self, took: Duration, failed: Option<FailureReason>) {
+        self.requests += 1;
+        self.request_duration.observe(took);
+        let index =
+            failed.and_then(|reason| FailureReason::ALL.iter().position(|known| *known == reason));
+        if let Some(count) = index.and_then(|index| self.failures.get_mut(index)) {
+            *count += 1;
+        }
+    }
+
+    /// A poll succeeded. Returns the series of failures that it ends, and the end of a warm-up that it begins.
+    pub fn succeed(&mut self, now: Moment) -> (Option<Failure>, Option<Timestamp>) {
+        let warming_up = self.begin_warm_up(now);
+        self.last_success = Some(now);
+        (self.failure.take(), warming_up)
+    }
+
+    /// A poll failed. Returns whether it is the first of a series or has another reason than the last one.
+    pub(crate) fn fail(&mut self, reason: FailureReason, message: String, now: Timestamp) -> bool {
+        let before = self.failure.take();
+        let should_log = before
+            .as_ref()
+            .is_none_or(|failure| failure.reason != reason);
+        let since = before.map_or(now, |failure| failure.since);
+        self.failure = Some(Failure {
+            reason,
+            message,
+            since,
+        });
+        should_log
+    }
+
+    /// Returns the end of the warm-up if it begins with the present success.
+    fn begin_warm_up(&mut self, now: Moment) -> Option<Timestamp> {
+        let was_disabled = self.age(now).is_some_and(|age| age >= DISABLED_AFTER);
+        if self.warm_up.is_some() && !was_disabled {
+            return None;
+        }
+        let until = now.after(WarmUp::TIME);
+        self.warm_up = Some(WarmUp { until });
+        Some(until.wall)
     }
 }

@@ -55,8 +55,8 @@ impl Default for OutputCounters {
             matches!(event_type.spec().impact, Impact::Pause | Impact::Restart)
         };
         let approvals = EventType::KNOWN
-            .into_iter()
-            .filter(is_approvable)
+            .iter()
+            .filter(|event_type| is_approvable(event_type))
             .map(TypeLabel::from)
             .flat_map(|label| ApprovalResult::ALL.map(|result| ((label.clone(), result), 0)));
         Self {

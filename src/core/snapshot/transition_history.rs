@@ -31,7 +31,6 @@ pub struct NumberedTransition {
     pub approval: Option<Approval>,
     /// It happened in an earlier process, and the event is as that process knew it last.
     pub is_restored: bool,
-    text_bytes: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -90,15 +89,7 @@ impl TransitionHistory {
             let last = last.get(&(*at, &tracked.event.id));
             let tracked = last.filter(|_| tracked.is_pending()).unwrap_or(&tracked);
             let approval = approvals.get(&tracked.event.id).cloned();
-            self.push(NumberedTransition {
-                at: *at,
-                name,
-                tracked: Arc::clone(tracked),
-                approval,
-                is_restored: false,
-                number: 0,
-                text_bytes: 0,
-            });
+            self.push(*at, name, tracked, approval, false);
         }
     }
 
@@ -107,30 +98,33 @@ impl TransitionHistory {
         let mut found: Vec<_> = events.iter().flat_map(transitions_of).collect();
         found.sort_by_key(|(at, name, _)| (*at, *name != "ended"));
         for (at, name, tracked) in found {
-            self.push(NumberedTransition {
-                at,
-                name,
-                tracked: Arc::clone(tracked),
-                approval: None,
-                is_restored: true,
-                number: 0,
-                text_bytes: 0,
-            });
+            self.push(at, name, tracked, None, true);
         }
     }
 
-    /// Gives it its number.
-    fn push(&mut self, mut transition: NumberedTransition) {
+    fn push(
+        &mut self,
+        at: Timestamp,
+        name: &'static str,
+        tracked: &Arc<TrackedEvent>,
+        approval: Option<Approval>,
+        is_restored: bool,
+    ) {
         self.newest = self.newest.saturating_add(1);
-        transition.number = self.newest;
-        transition.text_bytes = transition.tracked.event.text_bytes();
-        self.text_bytes = self.text_bytes.saturating_add(transition.text_bytes);
-        self.kept.push_back(transition);
+        self.text_bytes += tracked.event.text_bytes();
+        self.kept.push_back(NumberedTransition {
+            number: self.newest,
+            at,
+            name,
+            tracked: Arc::clone(tracked),
+            approval,
+            is_restored,
+        });
         while self.kept.len() > MAX_KEPT || self.text_bytes > MAX_TEXT_BYTES && self.kept.len() > 1
         {
-            let dropped = self.kept.pop_front();
-            let freed = dropped.map_or(0, |dropped| dropped.text_bytes);
-            self.text_bytes = self.text_bytes.saturating_sub(freed);
+            if let Some(dropped) = self.kept.pop_front() {
+                self.text_bytes -= dropped.tracked.event.text_bytes();
+            }
         }
     }
 }

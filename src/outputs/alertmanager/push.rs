@@ -26,7 +26,7 @@ use crate::{
     base::{
         log_id,
         text::label_value,
-        time::{Clock, Moment},
+        time::{Clock, Moment, MonotonicTime},
         worker::Worker,
     },
     core::snapshot::{PushCounts, ReceiverStates, Snapshot},
@@ -48,7 +48,6 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Alerts of one request.
 const MAX_BATCH: usize = 500;
 
-/// Times are those of the monotonic clock.
 #[derive(Debug)]
 pub(crate) struct AlertPusher {
     target: Target,
@@ -67,9 +66,9 @@ pub(crate) struct AlertPusher {
     /// The last push failed, and the log says so.
     is_failing: bool,
     /// When all alerts are sent again.
-    resend_at: Duration,
+    resend_at: MonotonicTime,
     /// The next attempt after a failed request.
-    retry_at: Duration,
+    retry_at: MonotonicTime,
     /// Alertmanager asked for that delay: new alerts wait, too.
     is_held: bool,
 }
@@ -114,8 +113,8 @@ impl AlertPusher {
             is_reached: false,
             failures: 0,
             is_failing: false,
-            resend_at: Duration::ZERO,
-            retry_at: Duration::ZERO,
+            resend_at: MonotonicTime::default(),
+            retry_at: MonotonicTime::default(),
             is_held: false,
         })
     }
@@ -170,17 +169,17 @@ impl AlertPusher {
 
     fn until_next_check(&self) -> Duration {
         let now = self.clock.now().monotonic;
-        let recheck_at = now.saturating_add(RECHECK_INTERVAL);
+        let recheck_at = now + RECHECK_INTERVAL;
         let check_at = if self.retry_at > now {
             self.retry_at
         } else if self.queue.is_empty() {
-            Duration::MAX
+            MonotonicTime::MAX
         } else if self.resend_at > now {
             recheck_at.min(self.resend_at)
         } else {
             recheck_at
         };
-        check_at.saturating_sub(now)
+        check_at - now
     }
 
     /// Sends alerts in as many requests as they need, until one fails.
@@ -191,7 +190,7 @@ impl AlertPusher {
             }
         }
         let now = self.clock.now().monotonic;
-        self.resend_at = now.saturating_add(self.target.timing.resend_interval);
+        self.resend_at = now + (self.target.timing.resend_interval);
         true
     }
 
@@ -225,7 +224,7 @@ impl AlertPusher {
         self.is_reached = true;
         self.is_failing = false;
         self.failures = 0;
-        self.retry_at = Duration::ZERO;
+        self.retry_at = MonotonicTime::default();
         self.queue.accepted(alerts, now);
         true
     }
@@ -246,7 +245,7 @@ impl AlertPusher {
                 .target
                 .timing
                 .retry_delay(failure.retry_after, self.failures);
-            self.retry_at = self.clock.now().monotonic.saturating_add(delay);
+            self.retry_at = self.clock.now().monotonic + delay;
         }
     }
 

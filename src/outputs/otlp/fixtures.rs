@@ -87,10 +87,10 @@ pub(super) fn of_another_vm(status: Status) -> Event {
 }
 
 pub(super) fn moment(seconds: i64) -> Moment {
-    Moment {
-        wall: Timestamp::from_unix_seconds(seconds).unwrap(),
-        monotonic: Duration::from_secs(u64::try_from(seconds).unwrap()),
-    }
+    Moment::new(
+        Timestamp::from_unix_seconds(seconds).unwrap(),
+        Duration::from_secs(u64::try_from(seconds).unwrap()),
+    )
 }
 
 pub(super) fn document(events: Vec<Event>) -> Document {

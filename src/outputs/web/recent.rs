@@ -8,7 +8,9 @@ use std::{
 
 use super::api::After;
 use crate::{
-    base::time::Moment, core::snapshot::Snapshot, http::server::HandlerResponse,
+    base::time::{Moment, MonotonicTime},
+    core::snapshot::Snapshot,
+    http::server::HandlerResponse,
     outputs::metrics::exposition::Format,
 };
 
@@ -42,7 +44,7 @@ struct Entry {
     variant: Variant,
     /// Does not keep the events of an old snapshot in memory.
     snapshot: Weak<Snapshot>,
-    rendered_at: Duration,
+    rendered_at: MonotonicTime,
     response: HandlerResponse,
 }
 
@@ -84,7 +86,7 @@ impl RecentResponses {
     fn current(&self, snapshot: &Arc<Snapshot>, now: Moment) -> MutexGuard<'_, Vec<Entry>> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.retain(|entry| {
-            let age = now.monotonic.saturating_sub(entry.rendered_at);
+            let age = now.monotonic - entry.rendered_at;
             age < MAX_AGE && Weak::as_ptr(&entry.snapshot) == Arc::as_ptr(snapshot)
         });
         entries

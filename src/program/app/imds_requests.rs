@@ -137,7 +137,7 @@ impl ImdsRequests {
             .last_poll
             .as_ref()
             .map_or(Duration::ZERO, |last| self.poll_delay(last, engine, now));
-        let at = now.monotonic.saturating_add(delay);
+        let at = now.monotonic + delay;
         if self.identity_schedule.is_due(at) {
             self.begin(ImdsRequest::Identify, delay);
         } else {
@@ -215,7 +215,7 @@ impl ImdsRequests {
             (ImdsRequest::Poll { is_long }, Input::Polled { result, took }) => {
                 let error = result.as_ref().err().cloned();
                 let reason = error.as_ref().map(|error| error.reason);
-                let ended = began.monotonic.saturating_add(*took);
+                let ended = began.monotonic + *took;
                 self.timeouts.record(*is_long, reason, ended);
                 self.consecutive_failures = match error {
                     Some(_) => self.consecutive_failures.saturating_add(1),
@@ -235,5 +235,5 @@ impl ImdsRequests {
 }
 
 fn elapsed(began: Moment, now: Moment) -> Duration {
-    now.monotonic.saturating_sub(began.monotonic)
+    now.monotonic - began.monotonic
 }

@@ -309,7 +309,7 @@ fn log_transition(transition: &Transition) {
     let tracked = &*transition.tracked;
     let event = &tracked.event;
     let (outcome, interruption) = match &transition.kind {
-        TransitionKind::Ended(outcome) => (Some(outcome.as_str()), tracked.observed_interruption()),
+        TransitionKind::Ended(outcome) => (Some(outcome.as_str()), tracked.longest_interruption),
         TransitionKind::Interrupted(interruption) => (None, Some(interruption.length)),
         _ => (None, None),
     };

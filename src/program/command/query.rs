@@ -48,7 +48,7 @@ impl Drop for WaitNotice {
 /// `began`.
 pub(super) fn retry_delay(error: &RequestError, began: Moment, clock: Clock) -> Option<Duration> {
     let delay = error.retry_after.unwrap_or_default().max(RETRY_INTERVAL);
-    let waited = clock.now().monotonic.saturating_sub(began.monotonic);
+    let waited = clock.now().monotonic - began.monotonic;
     (error.is_temporary() && waited.saturating_add(delay) <= MAX_RETRY_TIME).then_some(delay)
 }
 

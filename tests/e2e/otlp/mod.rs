@@ -179,10 +179,10 @@ fn identity(number: usize) -> Identity {
 }
 
 fn at(seconds: u32) -> Moment {
-    Moment {
-        wall: Timestamp::from_unix_seconds(1_794_906_000 + i64::from(seconds)).unwrap(),
-        monotonic: Duration::from_secs(u64::from(seconds)),
-    }
+    Moment::new(
+        Timestamp::from_unix_seconds(1_794_906_000 + i64::from(seconds)).unwrap(),
+        Duration::from_secs(u64::from(seconds)),
+    )
 }
 
 fn refusal() -> RequestError {

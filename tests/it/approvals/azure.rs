@@ -151,11 +151,6 @@ impl Azure {
         self.command("start", &restart).await;
     }
 
-    /// Ends all events.
-    pub(super) async fn clear(&self) {
-        self.command("clear", &json!({})).await;
-    }
-
     async fn command(&self, what: &str, body: &Value) {
         let url = format!("{}/simulator/{what}", self.base());
         let request = self.driver.post(url).body(body.to_string());

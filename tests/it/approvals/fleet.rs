@@ -5,7 +5,7 @@ use std::time::Duration;
 use azure_scheduled_events_exporter::{approval::ApprovalPolicy, time::Timestamp};
 use serde_json::Value;
 
-use super::{APPROVED, azure::Azure, group, user_events};
+use super::{APPROVED, azure::Azure, event, group, user_events};
 use crate::support::exporter::{Exporter, settings};
 
 const DELAY: Duration = Duration::from_secs(2);
@@ -22,11 +22,6 @@ fn with(policy: ApprovalPolicy, azure: &mut Azure, vm_name: &'static str) -> Exp
         ..policy
     };
     Exporter::start(settings)
-}
-
-async fn event(exporter: &Exporter) -> Value {
-    let body = exporter.get("/api/v1/events").await.1;
-    serde_json::from_str::<Value>(&body).unwrap()["events"][0].clone()
 }
 
 fn time(value: &Value) -> Timestamp {

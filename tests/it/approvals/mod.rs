@@ -15,11 +15,16 @@ mod policy;
 mod restarts;
 mod retries;
 mod several;
-mod timing;
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::approval::ApprovalPolicy;
+use azure_scheduled_events_exporter::{approval::ApprovalPolicy, config::Config};
+use serde_json::Value;
+
+use crate::support::{
+    FakeImds,
+    exporter::{Exporter, settings},
+};
 
 /// A restart of `web_0` and `web_1`, requested by a user, far ahead.
 const RESTART: &str = r#"{"DocumentIncarnation":8,"Events":[{"EventId":"e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E","EventStatus":"Scheduled","EventType":"Reboot","ResourceType":"VirtualMachine","Resources":["web_0","web_1"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","Description":"","EventSource":"User","DurationInSeconds":-1}]}"#;
@@ -53,4 +58,24 @@ fn everything() -> ApprovalPolicy {
         freeze_below: Some(Duration::from_mins(10)),
         ..group()
     }
+}
+
+/// The settings of an exporter with this policy.
+fn settings_with(imds: &FakeImds, approvals: ApprovalPolicy) -> Config {
+    Config {
+        approvals,
+        ..settings(&imds.base())
+    }
+}
+
+/// The only event in the JSON of a running exporter.
+async fn event(exporter: &Exporter) -> Value {
+    let (status, body) = exporter.get("/api/v1/events").await;
+    assert_eq!(status, 200);
+    let body: Value = serde_json::from_str(&body).unwrap();
+    body["events"][0].clone()
+}
+
+async fn approval(exporter: &Exporter) -> Value {
+    event(exporter).await["approval"].clone()
 }

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    approval::{Approval, ApprovalPolicy, decide},
+    approval::{Approval, ApprovalPolicy, SkipReason, decide},
     document,
     event::EventId,
     lifecycle::{TrackedEvent, Tracker},
@@ -12,19 +12,12 @@ use azure_scheduled_events_exporter::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::golden::difference;
+use crate::support::{
+    golden::difference,
+    simulated_vm::{ID, moment as at, restart},
+};
 
 const OWN: &str = "web_0";
-const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
-
-/// Seconds after 2026-11-17 09:00 UTC, when each event of these tests is announced.
-fn at(seconds: u64) -> Moment {
-    let start = Moment {
-        wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
-        monotonic: Duration::from_hours(1),
-    };
-    start.after(Duration::from_secs(seconds))
-}
 
 fn policies() -> [(&'static str, ApprovalPolicy); 5] {
     let off = ApprovalPolicy::default();
@@ -58,29 +51,17 @@ fn policies() -> [(&'static str, ApprovalPolicy); 5] {
     ]
 }
 
-/// A restart requested by a user, with some members replaced.
-fn restart(members: &Value) -> Value {
-    let mut event = json!({
-        "EventId": ID,
-        "EventStatus": "Scheduled",
-        "EventType": "Reboot",
-        "ResourceType": "VirtualMachine",
-        "Resources": [OWN, "web_1"],
-        "NotBefore": at(900).wall.rfc1123(),
-        "Description": "",
-        "EventSource": "User",
-        "DurationInSeconds": -1,
-    });
-    for (name, value) in members.as_object().unwrap() {
-        event[name] = value.clone();
-    }
-    event
-}
-
 /// A tracker after this event was announced.
 fn seen(event: &Value) -> Tracker {
+    let body = json!({ "DocumentIncarnation": 0, "Events": [event] });
+    seen_in(&body.to_string(), Some(OWN))
+}
+
+/// A tracker after this document.
+fn seen_in(body: &str, vm_name: Option<&str>) -> Tracker {
     let mut tracker = Tracker::new(Duration::from_mins(10));
-    see(&mut tracker, &json!([event]), 0);
+    let (document, _) = document::parse(body.as_bytes()).unwrap();
+    tracker.observe(&document, vm_name, at(0));
     tracker
 }
 
@@ -105,10 +86,14 @@ fn word(decision: Approval) -> String {
     }
 }
 
+fn certain(vm_name: Option<&str>) -> Result<&str, SkipReason> {
+    vm_name.ok_or(SkipReason::IdentityUnknown)
+}
+
 fn row(table: &mut String, what: &str, tracked: &TrackedEvent, vm_name: Option<&str>, now: Moment) {
     write!(table, "{what:58}").unwrap();
     for (_, settings) in policies() {
-        let decision = word(decide(tracked, &settings, vm_name, at(60), now));
+        let decision = word(decide(tracked, &settings, certain(vm_name), at(60), now));
         write!(table, " {decision:18}").unwrap();
     }
     table.truncate(table.trim_end().len());
@@ -295,12 +280,9 @@ fn contradictions(table: &mut String, event: &Value) {
         changed[name] = value;
         changed
     };
-    let once = |text: &str| {
-        let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{text}]}}"#);
-        let mut tracker = Tracker::new(Duration::from_mins(10));
-        let (document, _) = document::parse(body.as_bytes()).unwrap();
-        tracker.observe(&document, Some(OWN), at(0));
-        tracker
+    let once = |entries: &str| {
+        let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{entries}]}}"#);
+        seen_in(&body, Some(OWN))
     };
     for (name, value) in [
         ("Resources", json!(["web_1"])),
@@ -320,11 +302,17 @@ fn contradictions(table: &mut String, event: &Value) {
         .to_string()
         .replacen('{', r#"{"DurationInSeconds":7,"#, 1);
     row("a member twice in the event", &once(&twice));
-    let mut tracker = Tracker::new(Duration::from_mins(10));
     let body = format!(r#"{{"DocumentIncarnation":1,"DocumentIncarnation":2,"Events":[{event}]}}"#);
-    let (document, _) = document::parse(body.as_bytes()).unwrap();
-    tracker.observe(&document, Some(OWN), at(0));
-    row("a member twice in the document", &tracker);
+    row("a member twice in the document", &seen_in(&body, Some(OWN)));
+    let unreadable = format!(r#"{event},{{"EventId":["{ID}"]}}"#);
+    row("an unreadable entry with its id", &once(&unreadable));
+    for (name, other) in [
+        ("EventSource", r#""eventsource":"Platform","EventSource""#),
+        ("DurationInSeconds", r#""DURATIONINSECONDS""#),
+    ] {
+        let text = event.to_string().replace(&format!("\"{name}\""), other);
+        row(&format!("{name} in another case"), &once(&text));
+    }
     for (what, resources) in [
         ("Resources a single name", json!(OWN)),
         ("Resources with a number", json!([OWN, 7])),
@@ -435,13 +423,11 @@ proptest! {
         vm_name in prop::option::of(prop::sample::select(vec!["web_0", "Web_0", "web_1", "web_2"])),
         seconds in 0_u64..2_000,
     ) {
-        let mut tracker = Tracker::new(Duration::from_mins(10));
-        let body = json!({ "DocumentIncarnation": 1, "Events": [event] }).to_string();
-        let (document, _) = document::parse(body.as_bytes()).unwrap();
-        tracker.observe(&document, vm_name, at(0));
+        let body = json!({ "DocumentIncarnation": 1, "Events": [event] });
+        let tracker = seen_in(&body.to_string(), vm_name);
         let Some(tracked) = tracker.events().pop() else { return Ok(()) };
         let delay_until = at(settings.delay.as_secs());
-        let decision = decide(&tracked, &settings, vm_name, delay_until, at(seconds));
+        let decision = decide(&tracked, &settings, certain(vm_name), delay_until, at(seconds));
         if !matches!(decision, Approval::Due(_) | Approval::Waiting { .. }) {
             return Ok(());
         }

@@ -1,19 +1,9 @@
 //! An approval that is in flight when the process ends is finished or recorded, and never sent twice.
 
 use azure_scheduled_events_exporter::config::StateStorage;
-use serde_json::Value;
 
-use super::{RESTART, user_events};
-use crate::support::{
-    FakeImds, Reply,
-    exporter::{Exporter, settings},
-};
-
-/// The approval of the only event, in the JSON of a running exporter.
-async fn approval(exporter: &Exporter) -> Value {
-    let (_, body) = exporter.get("/api/v1/events").await;
-    serde_json::from_str::<Value>(&body).unwrap()["events"][0]["approval"].clone()
-}
+use super::{RESTART, approval, settings_with, user_events};
+use crate::support::{FakeImds, Reply, exporter::Exporter};
 
 #[tokio::test]
 async fn an_approval_in_flight_at_shutdown_is_finished_and_saved() {
@@ -21,8 +11,7 @@ async fn an_approval_in_flight_at_shutdown_is_finished_and_saved() {
     let (reply, gate) = Reply::ok("").gated();
     imds.approvals(reply);
     let directory = tempfile::tempdir().unwrap();
-    let mut settings = settings(&imds.base());
-    settings.approvals = user_events();
+    let mut settings = settings_with(&imds, user_events());
     settings.state = StateStorage::Directory(directory.path().to_owned());
     let exporter = Exporter::start(settings.clone());
     imds.until_posts(1).await;
@@ -43,8 +32,7 @@ async fn an_approval_without_an_answer_is_not_sent_again_after_a_restart() {
     let (reply, _gate) = Reply::ok("").gated();
     imds.approvals(reply);
     let directory = tempfile::tempdir().unwrap();
-    let mut settings = settings(&imds.base());
-    settings.approvals = user_events();
+    let mut settings = settings_with(&imds, user_events());
     settings.state = StateStorage::Directory(directory.path().to_owned());
     let exporter = Exporter::start(settings.clone());
     imds.until_posts(1).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use azure_scheduled_events_exporter::{approval::ApprovalPolicy, config::StateStorage};
 use serde_json::{Value, json};
 
-use super::{APPROVED, DRY_RUN, FAILED, RESTART, user_events};
+use super::{APPROVED, DRY_RUN, FAILED, RESTART, approval, settings_with, user_events};
 use crate::support::{
     FakeImds, Reply,
     exporter::{Exporter, Metrics, settings},
@@ -13,12 +13,6 @@ use crate::support::{
 };
 
 const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
-
-async fn approval(exporter: &Exporter) -> Value {
-    let (status, body) = exporter.get("/api/v1/events").await;
-    assert_eq!(status, 200);
-    serde_json::from_str::<Value>(&body).unwrap()["events"][0]["approval"].clone()
-}
 
 /// An IMDS that waits for other VMs: the event stays scheduled although it was approved.
 async fn slow_host() -> FakeImds {
@@ -30,9 +24,7 @@ async fn slow_host() -> FakeImds {
 #[tokio::test]
 async fn an_event_that_stays_scheduled_is_approved_once() {
     let imds = slow_host().await;
-    let mut settings = settings(&imds.base());
-    settings.approvals = user_events();
-    let exporter = Exporter::start(settings);
+    let exporter = Exporter::start(settings_with(&imds, user_events()));
     let metrics = exporter
         .until("it is approved", |it| it.value(APPROVED) == Some(1.0))
         .await;
@@ -55,8 +47,7 @@ async fn an_event_that_stays_scheduled_is_approved_once() {
 async fn a_restarted_exporter_does_not_approve_again() {
     let imds = slow_host().await;
     let directory = tempfile::tempdir().unwrap();
-    let mut settings = settings(&imds.base());
-    settings.approvals = user_events();
+    let mut settings = settings_with(&imds, user_events());
     settings.state = StateStorage::Directory(directory.path().to_owned());
     let exporter = Exporter::start(settings.clone());
     exporter
@@ -75,9 +66,7 @@ async fn a_restarted_exporter_does_not_approve_again() {
 async fn a_refused_approval_is_counted_and_retried_after_the_next_document() {
     let imds = slow_host().await;
     imds.approvals(Reply::error("500 Internal Server Error", "oops"));
-    let mut settings = settings(&imds.base());
-    settings.approvals = user_events();
-    let exporter = Exporter::start(settings);
+    let exporter = Exporter::start(settings_with(&imds, user_events()));
     exporter
         .until("two attempts failed", |it| it.value(FAILED) >= Some(2.0))
         .await;
@@ -105,62 +94,11 @@ fn read_between(imds: &FakeImds) -> bool {
 }
 
 #[tokio::test]
-async fn any_status_but_200_is_a_reported_failure() {
-    for reply in [
-        Reply::error("400 Bad Request", "malformed"),
-        Reply::http("204 No Content", &[], ""),
-        Reply::error("410 Gone", "updating"),
-        Reply::error("429 Too Many Requests", "slow"),
-        Reply::http("302 Found", &[("Location", "/")], ""),
-        Reply::raw("").then_close(),
-    ] {
-        let imds = slow_host().await;
-        imds.approvals(reply.clone());
-        let mut settings = settings(&imds.base());
-        settings.approvals = user_events();
-        let exporter = Exporter::start(settings);
-        let metrics = exporter
-            .until("it is counted", |it| it.value(FAILED) > Some(0.0))
-            .await;
-        assert_eq!(metrics.value(APPROVED), Some(0.0), "{reply:?}");
-        assert!(metrics.is_up(), "{reply:?}");
-        let approval = approval(&exporter).await;
-        assert_eq!(approval["reason"], "user_event", "{reply:?}");
-        exporter.stop().await;
-    }
-}
-
-#[tokio::test]
-async fn a_200_counts_with_any_body() {
-    for reply in [
-        Reply::ok("<html>"),
-        Reply::ok(RESTART),
-        Reply::ok("x".repeat(5 << 20)),
-        Reply::ok("half").without_last(2).then_close(),
-        Reply::ok("half").without_last(2).then_hang(),
-    ] {
-        let imds = slow_host().await;
-        imds.approvals(reply);
-        let mut settings = settings(&imds.base());
-        settings.approvals = user_events();
-        let exporter = Exporter::start(settings);
-        let metrics = exporter
-            .until("it is approved", |it| it.value(APPROVED) == Some(1.0))
-            .await;
-        imds.until_requests(imds.event_requests() + 3).await;
-        assert_eq!(imds.posts(), 1);
-        assert_eq!(metrics.value(FAILED), Some(0.0));
-        exporter.stop().await;
-    }
-}
-
-#[tokio::test]
 async fn an_approval_that_times_out_is_retried_after_the_next_document() {
     let imds = slow_host().await;
     imds.approvals(Reply::silence());
-    let mut settings = settings(&imds.base());
+    let mut settings = settings_with(&imds, user_events());
     settings.imds.timeout = Duration::from_secs(1);
-    settings.approvals = user_events();
     let exporter = Exporter::start(settings);
     imds.until_posts(1).await;
     while exporter.metrics().await.value(FAILED) < Some(1.0) {
@@ -184,9 +122,8 @@ async fn an_approval_whose_connection_is_not_opened_is_not_due_and_is_retried() 
     let mut imds = FakeImds::standing(Reply::ok(NOTHING)).await;
     imds.approvals(Reply::ok(""));
     let directory = tempfile::tempdir().unwrap();
-    let mut settings = settings(&imds.base());
+    let mut settings = settings_with(&imds, user_events());
     settings.imds.timeout = Duration::from_secs(1);
-    settings.approvals = user_events();
     settings.state = StateStorage::Directory(directory.path().to_owned());
     let exporter = Exporter::start(settings.clone());
     exporter.until("it is up", Metrics::is_up).await;
@@ -213,39 +150,6 @@ async fn an_approval_whose_connection_is_not_opened_is_not_due_and_is_retried() 
 fn unanswered() -> (u16, String) {
     let reason = "not serving: Reboot may be approved and start at any moment\n";
     (503, reason.to_owned())
-}
-
-/// Each attempt delays a poll until its timeout.
-#[test]
-fn approvals_that_imds_does_not_answer_leave_most_of_the_time_to_polls() {
-    let events: Vec<_> = (0..150)
-        .map(|number| {
-            restart(&json!({"EventId": format!("{number:08X}-52DA-4F6E-9C38-A40D7E91B265")}))
-        })
-        .collect();
-    let mut vm = SimulatedVm::new(user_events());
-    let mut attempts = 0;
-    let mut seconds = 0;
-    while seconds < 120 {
-        vm.wait_until(seconds);
-        vm.poll(&events);
-        if !vm.requested.is_empty() {
-            seconds += 3;
-            vm.wait_until(seconds);
-            vm.end_approval(Err(timeout()));
-            attempts += 1;
-        }
-        seconds += 1;
-    }
-    assert!((5..=12).contains(&attempts), "{attempts}");
-    vm.wait_until(140);
-    vm.poll(&events);
-    vm.end_approval(Ok(()));
-    for second in 141..150 {
-        vm.wait_until(second);
-        vm.poll(&events);
-        vm.end_approval(Ok(()));
-    }
 }
 
 #[test]
@@ -308,9 +212,7 @@ async fn an_event_that_is_gone_or_due_is_not_retried() {
     for (after, decision) in [(gone, Value::Null), (due, "approved_elsewhere".into())] {
         let imds = slow_host().await;
         imds.approvals(Reply::error("400 Bad Request", "no such event"));
-        let mut settings = settings(&imds.base());
-        settings.approvals = user_events();
-        let exporter = Exporter::start(settings);
+        let exporter = Exporter::start(settings_with(&imds, user_events()));
         exporter
             .until("it failed", |it| it.value(FAILED) == Some(1.0))
             .await;
@@ -326,12 +228,11 @@ async fn an_event_that_is_gone_or_due_is_not_retried() {
 #[tokio::test]
 async fn a_dry_run_is_counted_once_and_sends_nothing() {
     let imds = slow_host().await;
-    let mut settings = settings(&imds.base());
-    settings.approvals = ApprovalPolicy {
+    let policy = ApprovalPolicy {
         dry_run: true,
         ..user_events()
     };
-    let exporter = Exporter::start(settings);
+    let exporter = Exporter::start(settings_with(&imds, policy));
     exporter
         .until("it is counted", |it| it.value(DRY_RUN) == Some(1.0))
         .await;
@@ -339,20 +240,6 @@ async fn a_dry_run_is_counted_once_and_sends_nothing() {
     assert_eq!(exporter.metrics().await.value(DRY_RUN), Some(1.0));
     assert_eq!(imds.posts(), 0);
     assert_eq!(approval(&exporter).await["decision"], "dry_run");
-    exporter.stop().await;
-}
-
-#[tokio::test]
-async fn nothing_is_approved_before_the_vm_name_is_known() {
-    let imds = slow_host().await;
-    imds.identity(Reply::error("500 Internal Server Error", "oops"));
-    let mut settings = settings(&imds.base());
-    settings.imds.vm_name = None;
-    settings.approvals = user_events();
-    let exporter = Exporter::start(settings);
-    imds.until_requests(5).await;
-    assert_eq!(imds.posts(), 0);
-    assert_eq!(approval(&exporter).await["reason"], "identity_unknown");
     exporter.stop().await;
 }
 

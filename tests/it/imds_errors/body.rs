@@ -5,66 +5,17 @@ use azure_scheduled_events_exporter::FailureReason;
 use super::{LOGIN_PAGE, NOTHING, check};
 use crate::support::Reply;
 
+/// The goldens of `documents` and the properties of `malformed` have every other body.
 #[tokio::test]
-async fn json_of_another_shape_is_an_error() {
-    use FailureReason::Shape;
-    let ok = |body: &'static str| (Reply::ok(body), Shape, "JSON");
+async fn a_body_that_is_no_document_is_an_error() {
+    use FailureReason::{Json, Shape};
     check([
-        ok("{}"),
-        ok("null"),
-        ok("[]"),
-        ok("7"),
-        ok("\"Events\""),
-        ok("true"),
-        ok(r#"{"DocumentIncarnation":1}"#),
-        ok(r#"{"DocumentIncarnation":1,"Events":null}"#),
-        ok(r#"{"DocumentIncarnation":1,"Events":{}}"#),
-        ok(r#"{"DocumentIncarnation":1,"Events":"[]"}"#),
-        ok(r#"{"DocumentIncarnation":1,"Events":0}"#),
-        ok(r#"{"DocumentIncarnation":1,"events":[]}"#),
-        ok(r#"{"DocumentIncarnation":1,"Events":[],"Events":[]}"#),
-        ok(r#"[{"DocumentIncarnation":1,"Events":[]}]"#),
-        ok(r#"{"error":"Bad request"}"#),
-        ok(r#"{"DocumentIncarnation":1,"Value":{"Events":[]}}"#),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn a_body_that_is_not_json_is_an_error() {
-    use FailureReason::Json;
-    check([
+        (Reply::ok("{}"), Shape, "JSON"),
+        (Reply::ok(r#"{"error":"Bad request"}"#), Shape, "JSON"),
         (Reply::ok(LOGIN_PAGE), Json, "captive portal"),
-        (
-            Reply::ok(r#"{"DocumentIncarnation":1,"Events":["#),
-            Json,
-            "not JSON",
-        ),
         (Reply::ok(format!("{NOTHING}{NOTHING}")), Json, "not JSON"),
-        (Reply::ok(format!("{NOTHING}\0")), Json, "not JSON"),
-        (Reply::ok(format!("{NOTHING}<script/>")), Json, "not JSON"),
-        (
-            Reply::ok("{'DocumentIncarnation':1,'Events':[]}"),
-            Json,
-            "not JSON",
-        ),
-        (
-            Reply::ok(r#"{"DocumentIncarnation":1,"Events":[],}"#),
-            Json,
-            "not JSON",
-        ),
         (Reply::ok(b"\x1f\x8b\x08\x00garbage"), Json, "not JSON"),
         (Reply::ok("[".repeat(100_000)), Json, "not JSON"),
-        (
-            Reply::ok(
-                NOTHING
-                    .encode_utf16()
-                    .flat_map(u16::to_le_bytes)
-                    .collect::<Vec<_>>(),
-            ),
-            Json,
-            "not JSON",
-        ),
     ])
     .await;
 }

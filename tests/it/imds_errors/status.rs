@@ -11,65 +11,41 @@ use crate::support::{DEADLINE, FakeImds, Reply, client_of};
 #[tokio::test]
 async fn the_status_is_checked_before_the_body() {
     use FailureReason::{Gone, Shape, Status4xx, Status5xx, Throttled};
-    let with_document = |status: &str| Reply::http(status, &[], NOTHING);
+    let row = |status, reason, words| (Reply::http(status, &[], NOTHING), reason, words);
     check([
-        (with_document("201 Created"), Shape, "HTTP 201"),
-        (with_document("202 Accepted"), Shape, "HTTP 202"),
-        (with_document("206 Partial Content"), Shape, "HTTP 206"),
+        row("201 Created", Shape, "HTTP 201"),
+        row("202 Accepted", Shape, "HTTP 202"),
+        row("206 Partial Content", Shape, "HTTP 206"),
         (
             Reply::raw("HTTP/1.1 204 No Content\r\n\r\n"),
             Shape,
             "HTTP 204",
         ),
-        (with_document("400 Bad Request"), Status4xx, "HTTP 400"),
-        (with_document("404 Not Found"), Status4xx, "HTTP 404"),
-        (with_document("410 Gone"), Gone, "70 seconds"),
-        (
-            with_document("429 Too Many Requests"),
-            Throttled,
-            "five requests a second",
-        ),
-        (
-            with_document("500 Internal Server Error"),
-            Status5xx,
-            "HTTP 500",
-        ),
-        (
-            with_document("503 Service Unavailable"),
-            Status5xx,
-            "HTTP 503",
-        ),
-        (with_document("599 Whatever"), Status5xx, "HTTP 599"),
-        (with_document("600 Whatever"), Shape, "HTTP 600"),
-        (with_document("999 Whatever"), Shape, "HTTP 999"),
+        row("400 Bad Request", Status4xx, "HTTP 400"),
+        row("404 Not Found", Status4xx, "HTTP 404"),
+        row("410 Gone", Gone, "70 seconds"),
+        row("429 Slow", Throttled, "five requests a second"),
+        row("500 Internal Server Error", Status5xx, "HTTP 500"),
+        row("503 Service Unavailable", Status5xx, "HTTP 503"),
+        row("599 Whatever", Status5xx, "HTTP 599"),
+        row("600 Whatever", Shape, "HTTP 600"),
+        row("999 Whatever", Shape, "HTTP 999"),
     ])
     .await;
 }
 
 #[tokio::test]
 async fn error_bodies_of_imds_yield_a_hint() {
-    use FailureReason::Status4xx;
+    use FailureReason::{Status4xx, Status5xx};
     let versions = r#"{"error":"Bad request. api-version is invalid or was not specified in the request.","newest-versions":["2025-04-07","2024-07-17","2024-03-15"]}"#;
     let refused = || Reply::http("400 Bad Request", &[], versions);
     let error = |status: &str| Reply::error(status, "no");
-    check([
-        (refused(), Status4xx, "2025-04-07"),
-        (refused(), Status4xx, "--imds.api-version"),
-        (error("401 Unauthorized"), Status4xx, "no credentials"),
-        (error("405 Method Not Allowed"), Status4xx, "HTTP 405"),
-        (error("408 Request Timeout"), Status4xx, "HTTP 408"),
-        (error("418 I'm a teapot"), Status4xx, "HTTP 418"),
-    ])
-    .await;
-}
-
-#[tokio::test]
-async fn temporary_errors_are_described_as_such() {
-    use FailureReason::{Gone, Status4xx, Status5xx, Throttled};
     let long = "x".repeat(100_000);
+    let google = Reply::http("404 No", &[("Metadata-Flavor", "Google")], LOGIN_PAGE);
+    let amazon = Reply::http("404 No", &[("Server", "EC2ws")], LOGIN_PAGE);
     check([
-        (Reply::error("410 Gone", "updating"), Gone, "being updated"),
-        (Reply::error("429 Slow", "slow"), Throttled, "poll interval"),
+        (google, Status4xx, "Google Cloud"),
+        (amazon, Status4xx, "Amazon EC2"),
         (Reply::error("500 Oops", "oops"), Status5xx, "\"oops\""),
         (
             Reply::error("502 Bad", "\u{1b}[2J\r\n"),
@@ -77,6 +53,12 @@ async fn temporary_errors_are_described_as_such() {
             "HTTP 502",
         ),
         (Reply::http("404 No", &[], long), Status4xx, "HTTP 404"),
+        (refused(), Status4xx, "2025-04-07"),
+        (refused(), Status4xx, "--imds.api-version"),
+        (error("401 Unauthorized"), Status4xx, "no credentials"),
+        (error("405 Method Not Allowed"), Status4xx, "HTTP 405"),
+        (error("408 Request Timeout"), Status4xx, "HTTP 408"),
+        (error("418 I'm a teapot"), Status4xx, "HTTP 418"),
     ])
     .await;
 }
@@ -110,61 +92,30 @@ async fn a_web_page_is_that_of_a_proxy_and_no_fault_of_imds() {
     }
 }
 
-/// Each row: the answers before, the refusal, what its message has and what it lacks.
+/// Each row: whether the document was read before, the refusal, what its message has and what it lacks.
 #[tokio::test]
-#[expect(clippy::too_many_lines, reason = "one table")]
 async fn a_refusal_is_explained_by_its_situation() {
-    let error = |status: &str, text: &str| Reply::error(status, text);
     let version = "api-version is invalid or was not specified in the request";
-    for (was_read, refusal, has, lacks) in [
-        (
-            false,
-            error("404 Not Found", "no"),
-            "is this an Azure VM",
-            "before",
-        ),
-        (
-            true,
-            error("404 Not Found", "no"),
-            "succeeded before",
-            "is this an Azure VM",
-        ),
-        (
-            false,
-            error("400 Bad Request", "no"),
-            "check --imds.api-version",
-            "before",
-        ),
+    let header = "Required metadata header not specified";
+    let (bad, none, forbidden) = ("400 Bad Request", "404 Not Found", "403 Forbidden");
+    for (was_read, status, text, has, lacks) in [
+        (false, none, "no", "is this an Azure VM", "before"),
+        (true, none, "no", "succeeded before", "is this an Azure VM"),
+        (false, bad, "no", "check --imds.api-version", "before"),
+        (true, bad, "no", "succeeded before", "--imds.api-version"),
+        (true, bad, version, "set --imds.api-version", "before"),
+        (false, bad, header, "a proxy removes the header", "--imds"),
         (
             true,
-            error("400 Bad Request", "no"),
-            "succeeded before",
-            "--imds.api-version",
-        ),
-        (
-            true,
-            error("400 Bad Request", version),
-            "set --imds.api-version",
-            "before",
-        ),
-        (
-            false,
-            error("400 Bad Request", "Required metadata header not specified"),
-            "a proxy removes the header",
-            "--imds",
-        ),
-        (
-            true,
-            error("403 Forbidden", ""),
+            forbidden,
+            "",
             "GuestProxyAgent refuses",
             "another cloud",
         ),
     ] {
-        let script = was_read
-            .then(|| Reply::ok(NOTHING))
-            .into_iter()
-            .chain([refusal]);
-        let imds = FakeImds::scripted(script).await;
+        let refusal = Reply::error(status, text);
+        let known = was_read.then(|| Reply::ok(NOTHING));
+        let imds = FakeImds::scripted(known.into_iter().chain([refusal])).await;
         let mut client = client_of(&imds.base());
         let clock = Clock::start();
         if was_read {
@@ -207,27 +158,15 @@ fn from_guest_proxy_agent(status: &str) -> Reply {
 #[tokio::test]
 async fn refusals_of_the_metadata_security_protocol_are_explained() {
     use FailureReason::{Status4xx, Status5xx};
+    let unreachable = "GuestProxyAgent cannot reach IMDS on the host";
+    let unidentified = "cannot identify the process behind this connection";
+    let refused = "refuses this process: allow its user or its executable";
+    let row = |status, reason, words| (from_guest_proxy_agent(status), reason, words);
     check([
-        (
-            from_guest_proxy_agent("403 Forbidden"),
-            Status4xx,
-            "refuses this process: allow its user or its executable",
-        ),
-        (
-            from_guest_proxy_agent("421 Misdirected Request"),
-            Status4xx,
-            "cannot identify the process behind this connection",
-        ),
-        (
-            from_guest_proxy_agent("502 Bad Gateway"),
-            Status5xx,
-            "GuestProxyAgent cannot reach IMDS on the host",
-        ),
-        (
-            from_guest_proxy_agent("503 Service Unavailable"),
-            Status5xx,
-            "GuestProxyAgent cannot reach IMDS on the host",
-        ),
+        row("403 Forbidden", Status4xx, refused),
+        row("421 Misdirected Request", Status4xx, unidentified),
+        row("502 Bad Gateway", Status5xx, unreachable),
+        row("503 Service Unavailable", Status5xx, unreachable),
     ])
     .await;
 }
@@ -269,28 +208,6 @@ async fn a_421_is_followed_by_a_new_connection() {
 }
 
 #[tokio::test]
-async fn metadata_services_of_other_clouds_are_named() {
-    use FailureReason::Status4xx;
-    let google = [
-        ("Metadata-Flavor", "Google"),
-        ("Server", "Metadata Server for VM"),
-    ];
-    check([
-        (
-            Reply::http("404 Not Found", &google, LOGIN_PAGE),
-            Status4xx,
-            "Google Cloud",
-        ),
-        (
-            Reply::http("404 Not Found", &[("Server", "EC2ws")], LOGIN_PAGE),
-            Status4xx,
-            "Amazon EC2",
-        ),
-    ])
-    .await;
-}
-
-#[tokio::test]
 async fn retry_after_of_a_429_is_kept() {
     let throttled = |value: &str| {
         Reply::http(
@@ -299,20 +216,14 @@ async fn retry_after_of_a_429_is_kept() {
             r#"{"error":"slow"}"#,
         )
     };
-    let imds = FakeImds::scripted([throttled("7")]).await;
-    let error = poll_error(&imds, DEADLINE).await;
-    assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
-
-    let imds = FakeImds::scripted([throttled("Fri, 31 Dec 2999 23:59:59 GMT")]).await;
-    let error = poll_error(&imds, DEADLINE).await;
-    assert!(
-        error.retry_after > Some(Duration::from_hours(24)),
-        "{error:?}"
-    );
-
-    let imds = FakeImds::scripted([throttled("later")]).await;
-    let error = poll_error(&imds, DEADLINE).await;
-    assert_eq!(error.retry_after, None);
+    let retry_after = async |value| {
+        let imds = FakeImds::scripted([throttled(value)]).await;
+        poll_error(&imds, DEADLINE).await.retry_after
+    };
+    assert_eq!(retry_after("7").await, Some(Duration::from_secs(7)));
+    let date = retry_after("Fri, 31 Dec 2999 23:59:59 GMT").await;
+    assert!(date > Some(Duration::from_hours(24)), "{date:?}");
+    assert_eq!(retry_after("later").await, None);
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use azure_scheduled_events_exporter::{
     metrics::{self, MetricsOptions, exposition::Format},
     snapshot::SeriesScope,
     state::{Directory, Found},
-    time::{Moment, Timestamp},
+    time::{Moment, MonotonicTime, Timestamp},
 };
 use proptest::prelude::*;
 
@@ -89,10 +89,15 @@ fn elapse() -> impl Strategy<Value = Elapse> {
 }
 
 fn start() -> Moment {
-    Moment {
-        wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
-        monotonic: Duration::from_secs(5),
-    }
+    Moment::new(
+        Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
+        Duration::from_secs(5),
+    )
+}
+
+/// The monotonic clock of a new process starts at about zero.
+fn restarted() -> MonotonicTime {
+    MonotonicTime::since_origin(Duration::from_secs(1))
 }
 
 fn later(now: Moment, elapse: Elapse) -> Moment {
@@ -195,11 +200,7 @@ impl Process {
     }
 
     fn observe(&mut self, document: &Document, now: Moment) -> Vec<Transition> {
-        let answer = Answer::Document {
-            document: document.clone(),
-            anomalies: Anomalies::default(),
-        };
-        self.polled(Ok(answer), now)
+        self.polled(Ok(answer(document)), now)
     }
 
     fn polled(&mut self, result: Result<Answer, RequestError>, now: Moment) -> Vec<Transition> {
@@ -215,6 +216,13 @@ impl Process {
     fn stop(mut self, now: Moment) -> SavedState {
         self.handle(Input::Shutdown, now);
         self.saved.unwrap()
+    }
+}
+
+fn answer(document: &Document) -> Answer {
+    Answer::Document {
+        document: document.clone(),
+        anomalies: Anomalies::default(),
     }
 }
 
@@ -300,7 +308,7 @@ fn is_advisory(event: &Event) -> bool {
 
 fn assert_ended_ones_are_missing_for_a_minute(
     transitions: &[Transition],
-    missing_since: &BTreeMap<EventId, Duration>,
+    missing_since: &BTreeMap<EventId, MonotonicTime>,
     now: Moment,
 ) {
     for one in transitions {
@@ -331,7 +339,7 @@ fn assert_values_are_valid(engine: &Engine, now: Moment) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn nothing_ends_twice_and_nothing_is_negative(
@@ -341,7 +349,7 @@ proptest! {
         let mut process = Process::start(0, None, now);
         let mut reader = Reader::default();
         let mut oracle = Oracle::default();
-        let mut missing_since: BTreeMap<EventId, Duration> = BTreeMap::new();
+        let mut missing_since = BTreeMap::new();
         for (elapse, step) in steps {
             now = later(now, elapse);
             let transitions = match &step {
@@ -394,7 +402,7 @@ proptest! {
                 Step::Restart { rebooted } => {
                     let boot = process.boot + u32::from(*rebooted);
                     let saved = process.stop(now);
-                    now.monotonic = Duration::from_secs(1);
+                    now.monotonic = restarted();
                     missing_since.clear();
                     oracle.restart(*rebooted, now);
                     process = Process::start(boot, Some(saved), now);
@@ -414,6 +422,29 @@ proptest! {
             reader.remove_expired(&process.events(now));
         }
         assert_values_are_valid(&process.engine, now);
+    }
+
+    /// A response with the bytes of the last document is not parsed again.
+    #[test]
+    fn the_same_document_again_has_the_effects_of_parsing_it(
+        steps in prop::collection::vec((0_u64..700, prop::option::of((observations(), any::<bool>()))), 1..40),
+    ) {
+        let mut now = start();
+        let [mut parses, mut skips] = [(); 2].map(|()| Process::start(0, None, now));
+        let mut last = document(&[None; EVENTS], false);
+        parses.observe(&last, now);
+        skips.observe(&last, now);
+        for (seconds, other) in steps {
+            now = now.after(Duration::from_secs(seconds));
+            let mut again = Answer::Unchanged;
+            if let Some((events, is_lossy)) = other {
+                last = document(&events, is_lossy);
+                again = answer(&last);
+            }
+            prop_assert_eq!(parses.observe(&last, now), skips.polled(Ok(again), now));
+            prop_assert_eq!(parses.events(now), skips.events(now));
+            prop_assert_eq!(&parses.saved, &skips.saved);
+        }
     }
 
     #[test]
@@ -437,14 +468,13 @@ proptest! {
             panic!("the state cannot be read back");
         };
         prop_assert_eq!(&*saved.events, &*stayed.events(now));
-        // The monotonic clock of the new process starts at zero.
-        let started = Duration::from_secs(1);
-        let offset = now.monotonic.saturating_sub(started);
+        let started = restarted();
+        let offset = now.monotonic - started;
         let mut restarted = Process::start(0, Some(*saved), Moment { monotonic: started, ..now });
         for (millis, events) in &after {
             now = now.after(Duration::from_millis(*millis));
             let document = document(events, false);
-            let there = Moment { monotonic: now.monotonic.saturating_sub(offset), ..now };
+            let there = Moment { monotonic: now.monotonic - offset, ..now };
             prop_assert_eq!(restarted.observe(&document, there), stayed.observe(&document, now));
             prop_assert_eq!(restarted.events(there), stayed.events(now));
         }

@@ -176,7 +176,7 @@ impl Oracle {
     /// No start can have been missed since the last poll.
     fn is_watched(&self, now: Moment) -> bool {
         let elapsed = |last: Moment| {
-            let monotonic = now.monotonic.saturating_sub(last.monotonic);
+            let monotonic = now.monotonic - last.monotonic;
             monotonic.max(now.wall.saturating_since(last.wall)) + self.before_restart
         };
         !self.was_interrupted && self.last_poll.is_some_and(|last| elapsed(last) <= MAX_GAP)

@@ -71,10 +71,7 @@ fn config(vm_name: Option<&str>, boot_id: &str, poll_interval: Duration) -> Engi
 impl World {
     /// A VM whose name is known from the start, or is read from instance metadata later.
     pub(super) fn new(is_named: bool, poll_interval: Duration) -> Self {
-        let now = Moment {
-            wall: start(),
-            monotonic: Duration::from_secs(100),
-        };
+        let now = Moment::new(start(), Duration::from_secs(100));
         let config = config(is_named.then_some("web_0"), "0", poll_interval);
         let engine = Engine::new(config, None, now);
         let clock = Arc::new(Mutex::new(now));
@@ -267,7 +264,7 @@ impl World {
     fn start(&mut self, rebooted: bool) {
         assert!(!self.is_running, "it runs");
         self.has_rebooted |= rebooted;
-        self.now.monotonic = Duration::from_secs(1);
+        self.now = Moment::new(self.now.wall, Duration::from_secs(1));
         let Found::State(saved) = Directory::open(self.folder.path())
             .unwrap()
             .read(self.now.wall)

@@ -198,10 +198,11 @@ fn parse(answer: &[u8]) -> Option<Response> {
 /// Calls `condition` until it is true.
 pub(crate) fn until(deadline: Duration, condition: impl FnMut() -> bool) {
     let clock = Clock::start();
+    let end = clock.now().monotonic + deadline;
     let mut results = std::iter::repeat_with(condition);
     let in_time = results
         .by_ref()
-        .take_while(|_| clock.now().monotonic < deadline)
+        .take_while(|_| clock.now().monotonic < end)
         .any(|result| result);
     assert!(in_time, "not within {deadline:?}");
 }

@@ -23,10 +23,10 @@ const ONE_ROUND: Duration = Duration::from_mins(151);
 
 /// Tue, 17 Nov 2026 09:00:00 GMT.
 pub(crate) fn morning() -> Moment {
-    Moment {
-        wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
-        monotonic: Duration::from_secs(1_000),
-    }
+    Moment::new(
+        Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
+        Duration::from_secs(1_000),
+    )
 }
 
 pub(crate) fn run_scenario(scenario: Scenario, speed: f64) -> World {
@@ -77,9 +77,7 @@ fn timeline(scenario: Scenario) -> String {
     loop {
         let now = morning().after(after);
         writeln!(text, "{:>7}s {}", after.as_secs(), poll(&mut world, now)).unwrap();
-        let next = world
-            .next_change()
-            .map(|at| at.saturating_sub(morning().monotonic));
+        let next = world.next_change().map(|at| at - morning().monotonic);
         match next.filter(|next| *next <= end) {
             Some(next) => after = next,
             None => return text,

@@ -42,22 +42,29 @@ fn at() -> Timestamp {
 
 /// A state with one event.
 fn saved(vm_id: &str) -> SavedState {
-    let body = br#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
-    let now = Moment {
-        wall: at(),
-        monotonic: Duration::ZERO,
-    };
+    SavedState {
+        vm_id: Some(vm_id.to_owned()),
+        ..saved_at(at(), "Freeze")
+    }
+}
+
+/// A state with one event of this type that was written at this time.
+fn saved_at(wall: Timestamp, event_type: &str) -> SavedState {
+    let body = format!(
+        r#"{{"DocumentIncarnation":2,"Events":[{{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"{event_type}","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}}]}}"#
+    );
     let mut tracker = Tracker::new(Duration::from_mins(10));
-    tracker.observe(&document::parse(body).unwrap().0, Some("web_0"), now);
+    let (document, _) = document::parse(body.as_bytes()).unwrap();
+    tracker.observe(&document, Some("web_0"), Moment::new(wall, Duration::ZERO));
     SavedState {
         boot_id: Some("a-boot".to_owned()),
-        heartbeat_at: at(),
-        document_at: Some(at()),
+        heartbeat_at: wall,
+        document_at: Some(wall),
         document_incarnation: Some(2),
         warming_up_until: None,
         vm_name: Some("web_0".to_owned()),
         metadata_name: None,
-        vm_id: Some(vm_id.to_owned()),
+        vm_id: None,
         events: tracker.events(),
     }
 }

@@ -2,15 +2,9 @@
 
 use std::{fs, time::Duration};
 
-use azure_scheduled_events_exporter::{
-    document,
-    engine::SavedState,
-    lifecycle::Tracker,
-    state::Directory,
-    time::{Moment, Timestamp},
-};
+use azure_scheduled_events_exporter::{engine::SavedState, state::Directory, time::Timestamp};
 
-use super::{FIRST_SEEN, Running, at, freeze, member, saved, wait_for};
+use super::{FIRST_SEEN, Running, at, freeze, member, saved, saved_at, wait_for};
 use crate::support::{
     DEADLINE, FakeImds, Reply,
     collector::{FakeCollector, Received, uid},
@@ -62,27 +56,7 @@ async fn known_events_survive_a_kill() {
 
 /// A state written two minutes ago, in another boot.
 fn state_of_previous_boot(event_type: &str) -> SavedState {
-    let body = format!(
-        r#"{{"DocumentIncarnation":2,"Events":[{{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"{event_type}","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}}]}}"#
-    );
-    let now = Moment {
-        wall: Timestamp::now().before(Duration::from_mins(2)),
-        monotonic: Duration::ZERO,
-    };
-    let mut tracker = Tracker::new(Duration::from_mins(10));
-    let (document, _) = document::parse(body.as_bytes()).unwrap();
-    tracker.observe(&document, Some("web_0"), now);
-    SavedState {
-        boot_id: Some("another-boot".to_owned()),
-        heartbeat_at: now.wall,
-        document_at: tracker.document_at(),
-        document_incarnation: Some(2),
-        warming_up_until: None,
-        vm_name: Some("web_0".to_owned()),
-        metadata_name: None,
-        vm_id: None,
-        events: tracker.events(),
-    }
+    saved_at(Timestamp::now().before(Duration::from_mins(2)), event_type)
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use azure_scheduled_events_exporter::{
     event::EventId,
     otlp::{batch, settings::OtlpSettings, trace::Span},
     server::ServerLimits,
+    snapshot::Snapshot,
     state::{Directory, Found},
     time::{Moment, Timestamp},
 };
@@ -28,6 +29,7 @@ pub(crate) struct SimulatedVm {
     policy: ApprovalPolicy,
     vm_name: Option<&'static str>,
     engine: Engine,
+    otlp: OtlpSettings,
     server: TestServer,
     /// The clock of the web service.
     clock: Arc<Mutex<Moment>>,
@@ -35,20 +37,27 @@ pub(crate) struct SimulatedVm {
     saved: Option<SavedState>,
     /// The requested approvals that the test has not answered.
     pub(crate) requested: Vec<EventId>,
+    /// How often the state was saved.
+    pub(crate) saves: usize,
     pub(crate) log: Vec<LogEntry>,
     pub(crate) spans: Vec<Span>,
 }
 
 fn start() -> Moment {
-    Moment {
-        wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
-        monotonic: Duration::from_secs(1_000),
-    }
+    Moment::new(
+        Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
+        Duration::from_secs(1_000),
+    )
+}
+
+/// Both clocks after this many seconds.
+pub(crate) fn moment(seconds: u64) -> Moment {
+    start().after(Duration::from_secs(seconds))
 }
 
 /// The wall clock after this many seconds.
 pub(crate) fn at(seconds: u64) -> Timestamp {
-    start().after(Duration::from_secs(seconds)).wall
+    moment(seconds).wall
 }
 
 /// A restart of `web_0` and `web_1` requested by a user, with a notice of 15 minutes and some members replaced.
@@ -154,10 +163,12 @@ impl SimulatedVm {
             policy,
             vm_name,
             engine,
+            otlp: otlp_settings(),
             server,
             clock,
             now,
             saved: None,
+            saves: 0,
             requested: Vec::new(),
             log: Vec::new(),
             spans: Vec::new(),
@@ -166,7 +177,7 @@ impl SimulatedVm {
 
     /// Lets both clocks run until this many seconds after the start, by the monotonic clock.
     pub(crate) fn wait_until(&mut self, seconds: u64) {
-        let elapsed = self.now.monotonic.saturating_sub(start().monotonic);
+        let elapsed = self.now.monotonic - start().monotonic;
         let rest = Duration::from_secs(seconds).checked_sub(elapsed);
         self.now = self.now.after(rest.expect("the time does not go back"));
     }
@@ -184,12 +195,13 @@ impl SimulatedVm {
             match effect {
                 Effect::Log(entry) => self.log.push(entry),
                 Effect::Emit(changes) => {
-                    for (_, batch) in batch::of(&changes, &otlp_settings()) {
+                    for (_, batch) in batch::of(&changes, &self.otlp) {
                         self.spans.extend(batch.spans().cloned());
                     }
                 }
                 Effect::SaveState(saved) => {
                     self.saved = Some(*saved);
+                    self.saves += 1;
                     self.handle(Input::StateWritten(Ok(())));
                 }
                 Effect::Approve(id) => self.requested.push(id),
@@ -209,7 +221,12 @@ impl SimulatedVm {
 
     /// [`Self::poll`] with another `DocumentIncarnation`.
     pub(crate) fn poll_incarnation(&mut self, incarnation: &Value, events: &[Value]) {
-        let body = json!({ "DocumentIncarnation": incarnation, "Events": events }).to_string();
+        let body = json!({ "DocumentIncarnation": incarnation, "Events": events });
+        self.poll_body(&body.to_string());
+    }
+
+    /// A poll that returns this document.
+    pub(crate) fn poll_body(&mut self, body: &str) {
         let (document, anomalies) = document::parse(body.as_bytes()).unwrap();
         let answer = Answer::Document {
             document,
@@ -232,6 +249,14 @@ impl SimulatedVm {
 
     pub(crate) fn tick(&mut self) {
         self.handle(Input::Tick);
+    }
+
+    pub(crate) fn looks_for_pauses(&self) -> bool {
+        self.engine.looks_for_pauses()
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.engine.snapshot(self.now)
     }
 
     pub(crate) fn failed_poll(&mut self) {
@@ -275,11 +300,6 @@ impl SimulatedVm {
         let id = self.requested.remove(0);
         let took = Duration::ZERO;
         self.handle(Input::ApprovalSent { id, result, took });
-    }
-
-    /// The last state that was saved.
-    pub(crate) fn saved_state(&self) -> SavedState {
-        self.saved.clone().unwrap()
     }
 
     /// [`Self::restart_process`] with a copy of the disk on another VM.

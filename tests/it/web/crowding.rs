@@ -140,7 +140,7 @@ fn scrapes_and_probes_succeed_beside_bad_clients_of_all_kinds() {
     ] {
         let clock = Clock::start();
         let start = clock.now().monotonic;
-        let now = move || at(0).after(clock.now().monotonic.saturating_sub(start));
+        let now = move || at(0).after(clock.now().monotonic - start);
         let server = TestServer::with_clock(snapshot, settings(), limits(), now);
         let bad_clients = BadClients::start(server.address, kinds);
         for number in 0..5 {

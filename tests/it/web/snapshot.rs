@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 
 /// Seconds after 2026-11-17T09:00:00Z.
 pub(crate) fn at(seconds: u64) -> Moment {
-    let start = Moment {
-        wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
-        monotonic: Duration::from_secs(1_000),
-    };
+    let start = Moment::new(
+        Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
+        Duration::from_secs(1_000),
+    );
     start.after(Duration::from_secs(seconds))
 }
 

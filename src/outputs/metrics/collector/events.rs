@@ -50,7 +50,7 @@ pub(super) fn write(
     }))?;
     let interruption = &catalog::EVENT_OBSERVED_INTERRUPTION;
     write(gauge(interruption, &events, |tracked| {
-        Some(tracked.observed_interruption()?.as_secs_f64())
+        Some(tracked.longest_interruption?.as_secs_f64())
     }))?;
     write(open(&own, snapshot, now))?;
     write(priority(&own, snapshot, now))?;

@@ -167,13 +167,13 @@ impl Scrape {
         let is_complete = self.snapshot.health.unreadable_entries == 0;
         let has_name = self.snapshot.vm_name.is_some();
         let known = if is_complete && has_name { known } else { &[] };
-        let known = known.iter().cloned().map(TypeLabel::from);
+        let known = known.iter().map(TypeLabel::from);
         let zeros = known.flat_map(|label| {
             [EventScope::Own, EventScope::Other].map(|scope| ((label.clone(), scope), 0_i64))
         });
         let mut counts: BTreeMap<_, _> = zeros.collect();
         for tracked in events {
-            let event_type = TypeLabel::from(tracked.event.event_type.clone());
+            let event_type = TypeLabel::from(&tracked.event.event_type);
             *counts.entry((event_type, tracked.scope)).or_default() += 1;
         }
         let counts = counts.into_iter().map(|((event_type, scope), count)| {

@@ -121,10 +121,7 @@ impl MetricPusher {
             let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&self.source.snapshots.borrow_and_update());
             let now = self.connection.clock.now();
-            let wait = self
-                .schedule
-                .due_at(&snapshot)
-                .saturating_sub(now.monotonic);
+            let wait = self.schedule.due_at(&snapshot) - now.monotonic;
             if is_last || wait.is_zero() {
                 let retry = self.push(&snapshot, now).await;
                 if is_last {

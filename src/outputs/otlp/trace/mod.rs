@@ -233,7 +233,7 @@ pub(super) fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attrib
     if phase != SpanPhase::Announced {
         let outcome = tracked.end.map(|end| end.outcome.as_str());
         all.extend(text(Key::Outcome, outcome));
-        let interruption = tracked.observed_interruption();
+        let interruption = tracked.longest_interruption;
         all.extend(interruption.map(|length| seconds(Key::ObservedInterruption, length)));
     }
     all

@@ -195,7 +195,7 @@ impl<'a> EventEntry<'a> {
             .map(|vm| &vm.computer_name);
         let summary = assessment::message(tracked, context.snapshot, now).summary;
         let approval = decision.map(approval);
-        let longest = tracked.observed_interruption();
+        let longest = tracked.longest_interruption;
         let interruptions = tracked.interruptions.iter().map(|interruption| {
             let seconds = interruption.length.as_secs_f64();
             json!({"until": interruption.until.rfc3339_millis(), "seconds": seconds})

@@ -119,7 +119,7 @@ fn summary(tracked: &TrackedEvent, now: Moment) -> Markup {
     html! {
         @if let Some(end) = tracked.end {
             (end_text(tracked, end)) ", " (elapsed(end.at, now)) " ago"
-            @if let Some(length) = tracked.observed_interruption() {
+            @if let Some(length) = tracked.longest_interruption {
                 " · interruption: " (in_words(length))
                 @if tracked.event.duration_seconds.is_some() { ", announced: " (announced_duration(&tracked.event)) }
             }
@@ -151,7 +151,7 @@ fn details(tracked: &TrackedEvent, approval: Option<&Approval>) -> Markup {
         @if event.is_advisory() { " (no deadline)" }
     } };
     let interruption = html! {
-        @if let Some(length) = tracked.observed_interruption() { strong { (in_words(length)) } }
+        @if let Some(length) = tracked.longest_interruption { strong { (in_words(length)) } }
     };
     let description = html! { @if let Some(text) = event.description_text() { (plain(text)) } };
     html! {

@@ -18,10 +18,10 @@ struct Setup {
 
 impl Setup {
     fn new() -> Self {
-        let now = Moment {
-            wall: Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
-            monotonic: Duration::from_hours(1),
-        };
+        let now = Moment::new(
+            Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
+            Duration::from_hours(1),
+        );
         Self::continued(None, now)
     }
 

@@ -34,10 +34,10 @@ struct Step {
 }
 
 fn at(seconds: u32) -> Moment {
-    Moment {
-        wall: Timestamp::from_unix_seconds(1_794_906_000 + i64::from(seconds)).unwrap(),
-        monotonic: Duration::from_secs(seconds.into()),
-    }
+    Moment::new(
+        Timestamp::from_unix_seconds(1_794_906_000 + i64::from(seconds)).unwrap(),
+        Duration::from_secs(seconds.into()),
+    )
 }
 
 fn snapshot(step: &Step, now: Moment) -> Arc<Snapshot> {
@@ -152,7 +152,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn a_series_that_ended_has_one_point_without_value_in_each_push_until_one_is_accepted(
         steps in steps()

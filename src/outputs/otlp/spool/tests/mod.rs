@@ -129,10 +129,7 @@ fn at(seconds: i64) -> Timestamp {
 
 /// Both clocks after this number of seconds.
 fn now(seconds: u64) -> Moment {
-    let start = Moment {
-        wall: at(0),
-        monotonic: Duration::from_secs(5),
-    };
+    let start = Moment::new(at(0), Duration::from_secs(5));
     start.after(Duration::from_secs(seconds))
 }
 
