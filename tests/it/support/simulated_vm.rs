@@ -302,6 +302,11 @@ impl SimulatedVm {
         self.handle(Input::ApprovalSent { id, result, took });
     }
 
+    /// The last state that was saved.
+    pub(crate) fn saved_state(&self) -> SavedState {
+        self.saved.clone().unwrap()
+    }
+
     /// [`Self::restart_process`] with a copy of the disk on another VM.
     pub(crate) fn restart_process_as(&mut self, vm_name: &'static str, elapsed: Duration) {
         self.vm_name = Some(vm_name);
