@@ -151,9 +151,9 @@ def vms(y: int) -> p.Panel:
 
 
 def blind(y: int) -> p.Panel:
-    names = f"last_over_time(azure_scheduled_events_vm_info{{{r.TARGET}}}{r.LATELY})"
-    code = f"max by ({r.VM}) (azure_scheduled_events_up + 1 + 2 * {r.WARMING_UP}) or max by ({r.VM}) (up)"
-    trouble = f"{names} * on ({r.VM}) group_left() ({code}) != 2 or on ({r.VM}) up{{{r.TARGET}}} == 0"
+    names = f"last_over_time(azure_scheduled_events_vm_info{{{r.TARGET}}}{r.LATELY}) or on ({r.VM}) up{{{r.TARGET}}} ^ 0"
+    code = f"max by ({r.VM}) ({r.answers()} + 1 + 2 * {r.WARMING_UP} or up)"
+    trouble = f"({names}) * on ({r.VM}) group_left () {code} != 2"
     return p.table(
         "Exporters that do not report, and why",
         "As long as one is listed here, events of its VM may be missing above. Warming up: Scheduled Events was enabled for the VM less than five minutes ago. The name of the VM is known for 15 minutes.",

@@ -10,6 +10,7 @@ import parts as p
 import records as r
 
 TYPED = f"{r.EVENT},event_type"
+OF_VM = f"{r.VM},event_id,event_type"
 NO_ROWS = "no rows"
 # Minimum notice in Azure's documentation.
 PROMISED = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
@@ -25,15 +26,16 @@ def over_range(operator: str, metric: str, over: str = "[$__range]") -> str:
     return f"{operator}_over_time(${{source}}{metric}{{{r.EVENTS}}}{over})"
 
 
-# It began, or its VM was not seen again after it was due within the hour.
-BEGAN = f"{over_range('max', 'priority')} > {r.BEGUN} or {over_range('last', 'priority')} > {r.NEAR}"
+# Events that began or were due within the hour. A VM that is down in its event does not report that it has started.
+CANCELLED = f'last_over_time(${{source}}ended_timestamp_seconds{{{r.CLUSTER},outcome="cancelled"}}[$__range])'
+BEGAN = f"{over_range('max', 'priority')} > {r.NEAR} unless on ({r.EVENT}) {CANCELLED}"
 
 
 def lost(over: str = "[$__range]") -> str:
     """The interruptions that the VMs measured on themselves."""
     selected = f'{r.TARGET},event_type=~"$event_type",scope!="other"'
     series = f"${{source}}observed_interruption_seconds{{{selected}}}{over}"
-    return f"max by ({r.VM}, {TYPED}) (max_over_time({series})) and on ({r.VM}, event_id) {over_range('last', 'priority', over)}"
+    return f"max by ({OF_VM}) (max_over_time({series})) and on ({r.VM}, event_id) {over_range('last', 'priority', over)}"
 
 
 def headline() -> list[p.Panel]:
@@ -44,7 +46,7 @@ def headline() -> list[p.Panel]:
             "Events of the selected VMs that were reported in this time, each counted once however many VMs it named.",
             f"count(group by ({r.EVENT}) ({over_range('last', 'priority')}))",
         ),
-        total(5, "VMs hit", "VMs for which an event began.", f"count(group by ({r.VM}) ({BEGAN}))"),
+        total(5, "VMs hit", "VMs of events that began or were due within the hour, except events that Azure took back.", f"count(group by ({r.VM}) ({BEGAN}))"),
         total(
             10, "Time lost",
             "The sum of the interruptions that the VMs measured on themselves, each VM and event once.",
@@ -52,8 +54,7 @@ def headline() -> list[p.Panel]:
         ),
         total(
             15, "Cancelled", "Events that Azure took back before they began.",
-            f'count(group by ({r.EVENT}) (last_over_time(${{source}}ended_timestamp_seconds{{{r.TARGET},outcome="cancelled"}}[$__range])'
-            f" and on ({r.EVENT}) {over_range('last', 'priority')}))",
+            f"count(group by ({r.EVENT}) ({CANCELLED} and on ({r.EVENT}) {over_range('last', 'priority')}))",
         ),
         p.stat(
             "Alerting rules",
@@ -80,7 +81,7 @@ def total(x: int, title: str, description: str, expr: str, **more: Any) -> p.Pan
 def per_day(y: int) -> list[p.Panel]:
     # A point is at the start of its day and counts the next 24 hours, so today's point exists before the day ends.
     day = "[1d] offset -1d"
-    seen = f'min by ({r.VM}, {TYPED}) (min_over_time(${{source}}first_seen_timestamp_seconds{{{r.TARGET},scope!="other"}}{day}))'
+    seen = f'min by ({OF_VM}) (min_over_time(${{source}}first_seen_timestamp_seconds{{{r.TARGET},scope!="other"}}{day}))'
     today = f"{seen} >= time() < time() + 86400"
     return [
         bars(
@@ -151,7 +152,7 @@ def risk(y: int) -> list[p.Panel]:
             sort="Value #A", empty=NO_ROWS,
         ),
         p.table(
-            "VMs hit most", "The 15 VMs for which most events began.", (12, y, 12, 10),
+            "VMs hit most", "The 15 VMs with most events, counted as under VMs hit.", (12, y, 12, 10),
             [
                 r.cluster_for_links(
                     f"topk(15, count by (cluster,instance,vm_name) (group by ({r.EVENT},instance,vm_name) ({BEGAN})))"

@@ -5,6 +5,7 @@ VM = "cluster,job,instance"
 CLUSTER = 'cluster=~"$cluster"'
 JOB = f'{CLUSTER},job=~"$job"'
 TARGET = f'{JOB},instance=~"$instance"'
+SELECTED = f"{{{TARGET}}}"
 EVENTS = f'{TARGET},vm_scale_set=~"$scale_set",event_type=~"$event_type"'
 
 # The order of each open event of each VM: more than BEGUN if it has started, more than NEAR if it can start within the
@@ -21,9 +22,12 @@ DOWN = "instance_event:azure_scheduled_event_alert:down"
 RECORDED_WORDS = "event:azure_scheduled_event_message:last"
 TARGETS = "instance:azure_scheduled_events_target:up"
 
-# VMs that report, and those with an event that did not answer the last scrape.
-ANSWERS = f"max_over_time(azure_scheduled_events_up{{{TARGET}}}[2m])"
 WARMING_UP = "azure_scheduled_events_warming_up"
+
+
+def answers(selection: str = "") -> str:
+    """1 for each exporter that the metadata service answered in two minutes, else 0."""
+    return f"max_over_time(azure_scheduled_events_up{selection}[2m])"
 
 
 def exporter(metric: str, more: str = "") -> str:
@@ -51,7 +55,7 @@ def remembered(word: str = "summary") -> str:
 
 def reports() -> str:
     """1 if every selected exporter reports, 0 if one does not, nothing if none is selected."""
-    return f"min({ANSWERS} > bool {WARMING_UP} or on ({VM}) 0 * up{{{TARGET}}})"
+    return f"min({answers(SELECTED)} > bool {WARMING_UP} or on ({VM}) 0 * up{{{TARGET}}})"
 
 
 def state() -> str:
@@ -62,7 +66,7 @@ def state() -> str:
 def coverage() -> str:
     """For each exporter 2 if it reports, else -1 to 4: see `fleet.COVERAGE`."""
     in_event = f"-1 * group by ({VM}) (last_over_time({PRIORITY}{{{TARGET}}}{LATELY}) > {NEAR})"
-    return f"max by ({VM}) ({ANSWERS} + 1 + 2 * {WARMING_UP}) or {in_event} or max by ({VM}) (up{{{TARGET}}})"
+    return f"max by ({VM}) ({answers(SELECTED)} + 1 + 2 * {WARMING_UP}) or {in_event} or max by ({VM}) (up{{{TARGET}}})"
 
 
 def cluster_for_text(expr: str) -> str:

@@ -173,16 +173,19 @@ class World:
 
 
 def notation(values: list[float | None]) -> str:
-    """Values as promtool writes them: `1+0x3` is four times 1, `stale` ends a series."""
-    out, run = [], 0
-    for i, value in enumerate(values):
-        if value is None:
-            out.append("stale" if i and values[i - 1] is not None else "_")
-            continue
-        run = run + 1 if i and values[i - 1] == value else 0
-        if run:
-            out.pop()
-        out.append(f"{value:g}+0x{run}" if abs(value) < 1e5 else f"{value:.0f}+0x{run}")
+    """Values as promtool writes them: `1+2x3` is 1, 3, 5, 7, `_x3` is three times none, and `stale` ends a series."""
+    out: list[str] = []
+    at = 0
+    while at < len(values):
+        first, end = values[at], at + 1
+        step = 0 if first is None or end == len(values) else (values[end] or 0) - first
+        while end < len(values) and values[end] == (None if first is None else first + (end - at) * step):
+            end += 1
+        if first is None:
+            out += ["stale", *([f"_x{end - at - 1}"] if end - at > 1 else [])] if at else [f"_x{end}"]
+        else:
+            out.append(f"{first:.12g}{step:+.12g}x{end - at - 1}")
+        at = end
     return " ".join(out)
 
 
@@ -314,6 +317,7 @@ def restarting() -> World:
             now(60, {}, "A"), now(60, down, "B", without={}), on_vm(60, down, "B", **this, without={}),
             says(60, MISSING), coverage(60, report=1, not_scraped=1), figure(HISTORY, "VMs hit", 60, 1),
             now(72, NOT_STARTED), now(72, {}, "A"), figure(HISTORY, "Time lost", 78, 3000),
+            figure(HISTORY, "VMs hit", 78, 1),
         ),
         minutes=80,
     )
@@ -387,7 +391,7 @@ def replicas() -> World:
         "replicas", "A ruler over two replicas of Prometheus. One of them does not reach the VM for some time.", (a, b),
         (event,),
         (
-            coverage(10, report=1), says(10, ""), coming(10, words, due(WARNING, 10)),
+            coverage(10, report=1), says(10, ""), Truth(FLEET, NEVER_SCRAPED, 10, {}, ("instance",)), coming(10, words, due(WARNING, 10)),
             figure(FLEET, "VMs hit in 1 h", 10, 1),
             Truth(FLEET, "VMs of these events", 10, {("web_0",): due(WARNING, 10)}, ("vm_name",)),
             figure(FLEET, "With advice", 30, 1), figure(VM, "Advice", 30, 1, **this),
