@@ -7,13 +7,13 @@
 
 All programs run at the same time, and poll the same simulator once a second. The C program (benches/floor.c) does
 nothing but poll. node_exporter runs with its time collector alone, and with its default collectors. The exporter runs
-without OTLP, and with spans, log records and metrics over HTTP and over HTTPS; this script is the collector. Every 15
-seconds each is scraped as by Prometheus 3.
+without OTLP, and with spans, log records and metrics over HTTP and over HTTPS, for which this script is the collector,
+and over gRPC to the Collector of tests/tools/install collector. Every 15 seconds each is scraped as by Prometheus 3.
 
 The first rounds have no event. In the others an event is announced every 20 seconds, and is over 15 seconds later.
 Memory (VmHWM, VmRSS, RssAnon of /proc/PID/status; 1 MB is 1,000 kB there) is read after them and 2,000 more scrapes. The
 time of a scrape is that of a Python client on one connection, 100 ms after the last one, so that each is rendered. CPU
-time is /proc/PID/task/*/schedstat. Requires tests/tools/install bench.
+time is /proc/PID/task/*/schedstat. Requires tests/tools/install bench collector.
 """
 
 from __future__ import annotations
@@ -83,6 +83,22 @@ class Program:
         return f"| {' | '.join(cells)} |"
 
 
+def grpc_receiver(stack: parts.Stack) -> str:
+    caches = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    found = sorted(caches.glob("azure-scheduled-events-exporter/otelcol-*/otelcol"))
+    if not found:
+        raise SystemExit("otelcol not found; run: tests/tools/install collector")
+    pipeline = "{receivers: [otlp], exporters: [debug]}"
+    config = stack.folder / "otelcol.yaml"
+    config.write_text(
+        "receivers: {otlp: {protocols: {grpc: {endpoint: '127.0.0.1:0'}}}}\n"
+        "exporters: {debug: {}}\n"
+        "service:\n  telemetry: {metrics: {level: none}}\n"
+        f"  pipelines: {{traces: {pipeline}, logs: {pipeline}, metrics: {pipeline}}}\n"
+    )
+    return f"http://{stack.listen(found[-1], f'--config=file:{config}')[1]}"
+
+
 def programs(stack: parts.Stack, azure: parts.Azure) -> list[Program]:
     floor, node = stack.folder / "floor", shutil.which("prometheus-node-exporter")
     if not node:
@@ -94,6 +110,7 @@ def programs(stack: parts.Stack, azure: parts.Azure) -> list[Program]:
     files = parts.certificate(stack.folder)
     plain, tls = (parts.receive(lambda _path, _body: None, files=one) for one in (None, files))
     otlp = {"OTEL_METRICS_EXPORTER": "otlp"}
+    grpc = {"OTEL_EXPORTER_OTLP_ENDPOINT": grpc_receiver(stack), "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
     secure = {"OTEL_EXPORTER_OTLP_ENDPOINT": tls, "OTEL_EXPORTER_OTLP_CERTIFICATE": str(files[0])}
     # As in the systemd unit, the image and the chart.
     trim = {"MALLOC_TRIM_THRESHOLD_": "131072"}
@@ -101,6 +118,7 @@ def programs(stack: parts.Stack, azure: parts.Azure) -> list[Program]:
         "this exporter": trim,
         "OTLP over HTTP": trim | otlp | {"OTEL_EXPORTER_OTLP_ENDPOINT": plain},
         "OTLP over HTTPS": trim | otlp | secure,
+        "OTLP over gRPC": trim | otlp | grpc,
     }.items():
         state = f"--state.directory={stack.folder}/{name.replace(' ', '-')}"
         found.append(Program(name, *azure.exporter("web_0", state, "--log.level=error", **variables)))
@@ -133,8 +151,13 @@ def measure(running: list[Program], column: str) -> None:
 
 def measure_scrapes(scraped: list[Program]) -> None:
     for one in scraped:
+        # On a busy machine the connection may have been idle for too long, here and below.
+        one.connection.close()
         for _ in range(SCRAPES):
             one.scrape()
+    for one in scraped:
+        one.connection.close()
+        one.scrape()
     for _ in range(TIMED_SCRAPES):
         time.sleep(0.1)
         for one in scraped:
