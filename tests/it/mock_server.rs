@@ -81,6 +81,8 @@ async fn each_event_of_the_mock_server_becomes_two() {
         .until("Started", |metrics| status_of(metrics, STARTED, "Started"))
         .await;
     assert!(status_of(&metrics, SCHEDULED, "Ended"), "{}", metrics.0);
+    // It was announced, if under another id.
+    assert!(!metrics.0.contains("HardwareFailure"), "{}", metrics.0);
     imds.now(reply(4, ""));
     let metrics = exporter
         .until("the end", |metrics| status_of(metrics, STARTED, "Ended"))

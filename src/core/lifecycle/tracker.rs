@@ -19,7 +19,7 @@ use super::{
 use crate::{
     azure::{
         document::{Anomalies, AnomalyKind, Document, MAX_EVENTS, excerpt},
-        event::{EventId, EventScope, Source, VmNames},
+        event::{Event, EventId, EventScope, Source, VmNames},
     },
     base::time::{Moment, Timestamp},
     core::approval::ApprovalRecord,
@@ -114,9 +114,8 @@ impl Tracker {
                 .filter_map(|entry| entry.record_boot(restored_at, now)),
         );
         self.anomalies = Anomalies::default();
-        let mut present = HashSet::with_capacity(document.events.len());
+        let present: HashSet<_> = document.events.iter().map(|event| &event.id).collect();
         for event in &document.events {
-            present.insert(&event.id);
             let is_contradictory = document.contradictory.contains(&event.id);
             let known = self.entries.get_mut(&event.id);
             if let Some(entry) = known.filter(|entry| !entry.is_past) {
@@ -130,6 +129,7 @@ impl Tracker {
                 }
             } else {
                 let scope = event.scope(vm);
+                let sight = self.sight_of_new(event, sight, &present);
                 let mut new = TrackerEntry::begin(event, scope, sight, now, &mut transitions);
                 new.set_reported(MissingMembers::default(), is_contradictory);
                 self.entries.insert(event.id.clone(), new);
@@ -159,6 +159,22 @@ impl Tracker {
     fn is_watched(&self, now: Moment) -> bool {
         let last = self.last_document;
         last.is_some_and(|last| last.is_watched(self.poll_interval, now))
+    }
+
+    /// An event may be the continuation of one of its type that is gone: Microsoft's mock server gives it another id when
+    /// it starts.
+    fn sight_of_new(&self, event: &Event, sight: Sight, present: &HashSet<&EventId>) -> Sight {
+        let is_continued = |(id, entry): (&EventId, &TrackerEntry)| {
+            let was = &entry.tracked;
+            was.is_pending() && was.event.event_type == event.event_type && !present.contains(id)
+        };
+        match sight.started {
+            FirstSight::StartedUnannounced if self.entries.iter().any(is_continued) => Sight {
+                started: FirstSight::Started,
+                ..sight
+            },
+            _ => sight,
+        }
     }
 
     /// Ends the events that the document lacks, unless something speaks against it.
