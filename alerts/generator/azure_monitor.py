@@ -88,7 +88,9 @@ def _parameters() -> dict:
         "criticalActionGroupIds": parameter("array", "Action groups of critical alerts, for example a pager"),
         "warningActionGroupIds": parameter("array", "Action groups of warnings and Spot evictions", defaultValue=[]),
         "optionalRules": parameter("bool", "Include the rules of optional.rules.yml", defaultValue=False),
-        "grafanaUrl": parameter("string", "URL of your Grafana, for the links to dashboards; empty: no such links", defaultValue=""),
+        "grafanaUrl": parameter(
+            "string", "URL of your Grafana, for the links to dashboards; empty: no such links", defaultValue=""
+        ),
         "runbookUrl": parameter("string", "URL of the runbooks", defaultValue=RUNBOOKS),
     }
 

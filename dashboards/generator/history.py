@@ -29,6 +29,7 @@ def over_range(operator: str, metric: str, over: str = "[$__range]") -> str:
 # Events that began or were due within the hour. A VM that is down in its event does not report that it has started.
 CANCELLED = f'last_over_time(${{source}}ended_timestamp_seconds{{{r.CLUSTER},outcome="cancelled"}}[$__range])'
 BEGAN = f"{over_range('max', 'priority')} > {r.NEAR} unless on ({r.EVENT}) {CANCELLED}"
+IN_SCALE_SET = BEGAN.replace("{cluster", '{vm_scale_set!="",cluster', 1)
 
 
 def lost(over: str = "[$__range]") -> str:
@@ -137,7 +138,7 @@ def by_type(y: int) -> p.Panel:
 def risk(y: int) -> list[p.Panel]:
     of = "cluster, vm_scale_set"
     size = f'count by ({of}) (group by ({r.VM}, vm_scale_set) (last_over_time(azure_scheduled_events_vm_info{{{r.CLUSTER},vm_scale_set!=""}}[1h])))'
-    hit = f"group by ({r.VM}, event_id, vm_scale_set) ({BEGAN})"
+    hit = f"group by ({r.VM}, event_id, vm_scale_set) ({IN_SCALE_SET})"
     return [
         p.table(
             "Scale sets at risk",

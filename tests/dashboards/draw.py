@@ -52,7 +52,7 @@ def write_blocks(world: worlds.World, folder: Path) -> None:
     promtool evaluates the rules step after step, because some read what they wrote before. It prints all series, because
     the tests expect none.
     """
-    steps = range(0, world.minutes * 60, worlds.STEP)
+    steps = range(0, world.minutes * 60, world.step)
     tests = [{"expr": '{__name__!=""}', "eval_time": f"{step}s"} for step in steps]
     rules = os.environ.get("RULES") != "no"
     found = [line for line in gate.run_promtool(world, tests, folder, rules=rules) if "got: {" in line]
@@ -110,7 +110,7 @@ def main() -> int:
                 f"--storage.tsdb.path={stack.folder}/data",
                 "--web.listen-address=127.0.0.1:0",
                 # A series has a sample at each step, or has ended.
-                f"--query.lookback-delta={worlds.STEP - 1}s",
+                f"--query.lookback-delta={world.step - 1}s",
             )
             parts.wait_for("Prometheus", lambda address=address: parts.request(f"http://{address}/-/ready"))
             for picture in drawn[world.name]:

@@ -129,14 +129,14 @@ def promtool() -> str:
 
 def run_promtool(world: worlds.World, tests: list[dict], directory: Path, *, rules: bool) -> list[str]:
     """What promtool prints, if a test fails with the series of a world and the rules, or none."""
-    files = rule_files(("alerts", "dashboards")) if rules else []
+    files = rule_files(world.rules) if rules else []
     groups = [group["name"] for path in files for group in yaml.safe_load(path.read_text(encoding="utf-8"))["groups"]]
     series = [{"series": name, "values": worlds.notation(values)} for name, values in world.series().items()]
     test = {
         "rule_files": [str(path) for path in files],
-        "evaluation_interval": f"{worlds.STEP}s",
+        "evaluation_interval": f"{world.step}s",
         "group_eval_order": groups,
-        "tests": [{"interval": f"{worlds.STEP}s", "input_series": series, "promql_expr_test": tests}],
+        "tests": [{"interval": f"{world.step}s", "input_series": series, "promql_expr_test": tests}],
     }
     path = directory / f"{world.name}.yml"
     path.write_text(json.dumps(test), encoding="utf-8")  # JSON is YAML

@@ -88,10 +88,12 @@ class World:
     events: tuple[Event, ...]
     truths: tuple[Truth, ...]
     minutes: int = 40
+    step: int = STEP  # seconds from scrape to scrape
+    rules: tuple[str, ...] = ("alerts", "dashboards")  # their folders
 
     def series(self) -> dict[str, list[float | None]]:
         """The values of each series, one for each scrape; None where it has no sample."""
-        times = [i * STEP / 60 for i in range(self.minutes * 60 // STEP + 1)]
+        times = [i * self.step / 60 for i in range(self.minutes * 60 // self.step + 1)]
         out: dict[str, list[float | None]] = {}
 
         def add(vm: Vm, name: str, labels: str, value) -> None:
@@ -474,8 +476,44 @@ def two_jobs() -> World:
     )
 
 
+def week() -> World:
+    """Each day six Freezes of two VMs, a Reboot during which the VM is down, and a Preempt of a VM that does not come back."""
+    webs, events, more = web(12), [], []
+    for day in range(7):
+        at = day * 1440 + 60
+        for i in range(6):
+            seen = at + 120 * i
+            words = ((seen, "Freeze"),)
+            over = {"started": seen + 16, "ended": seen + 20, "interruption": 9}
+            events.append(freeze(f"F-{day}{i}", webs[2 * i : 2 * i + 2], seen, seen + 16, words, "warning", duration=10, **over))
+        db = Vm(f"db_{day}", scale_set="", down=((at + 16, at + 32),))
+        events.append(reboot(f"R-{day}", (db,), at, at + 16, ((at, "Reboot"),), started=at + 16, ended=at + 32, interruption=480))
+        spot = Vm(f"spot_{day}", scale_set="spot", gone=at + 8)
+        events.append(Event(f"P-{day}", "Preempt", (spot,), (("Preempt", "critical"),), at, at + 4, ((at, "Preempt"),)))
+        more += [db, spot]
+        if day % 2:
+            events.append(reboot(f"C-{day}", (db,), at + 600, at + 640, ((at + 600, "Reboot"),), ended=at + 620, outcome="cancelled"))
+    end = 7 * 1440
+    return World(
+        "week", "A week of 59 events.", (*webs, *more), tuple(events),
+        (
+            figure(HISTORY, "Events", end, 59), figure(HISTORY, "VMs hit", end, 26), figure(HISTORY, "Cancelled", end, 3),
+            figure(HISTORY, "Time lost", end, 42 * 2 * 9 + 7 * 480),
+            Truth(HISTORY, "Events per day", 1440, {("Freeze",): 6, ("Reboot",): 2, ("Preempt",): 1}, ("event_type",)),
+            Truth(HISTORY, "Interruption per day", 1440, {("Freeze",): 108, ("Reboot",): 480}, ("event_type",)),
+            Truth(HISTORY, NOTICE, end, {("Freeze",): 42, ("Reboot",): 10, ("Preempt",): 7}, ("event_type",)),
+            Truth(HISTORY, NOTICE, end, {("Freeze",): 960, ("Reboot",): 960, ("Preempt",): 240}, ("event_type",), "C"),
+            Truth(HISTORY, NOTICE, end, {("Freeze",): 9, ("Reboot",): 480}, ("event_type",), "E"),
+            Truth(HISTORY, "Scale sets at risk", end, {("web",): 84, ("spot",): 7}, ("vm_scale_set",), "B"),
+            figure(HISTORY, "VMs hit most", end, 7),
+        ),
+        minutes=end + 8, step=240, rules=("dashboards",),
+    )
+
+
 ALL = (
     quiet, no_exporter, frozen, restarting, evicted, worst_first, clusters, replicas, failing, past, approved, two_jobs,
+    week,
 )
 
 
