@@ -476,6 +476,26 @@ def two_jobs() -> World:
     )
 
 
+def storm() -> World:
+    vms = tuple(Vm(f"web_{i}", scale_set=f"set_{i // 300}") for i in range(1500))
+    began = "Freeze of web_{} and 9 more VMs in progress since 00:04 UTC"
+    text = "Reboot of web_{} at 00:{} UTC"
+    freezes = [
+        freeze(f"F-{i}", vms[30 * i : 30 * i + 10], 3, 4, ((3, began.format(30 * i)),), "warning", started=4) for i in range(30)
+    ]
+    reboots = [reboot(f"R-{i}", (vms[1490 + i],), 3, 20 + i, ((3, text.format(1490 + i, 20 + i)),)) for i in range(10)]
+    lines = {(f"F-{i}",): 20 + WARNING for i in range(30)} | {(f"R-{i}",): due(CRITICAL, 14 + i) for i in range(10)}
+    return World(
+        "storm", "1,500 VMs with 40 events.", vms, (*freezes, *reboots),
+        (
+            Truth(FLEET, "Now", 6, {(): 20 + WARNING}, ref="C"), coming(6, text.format(1490, 20), due(CRITICAL, 14)),
+            figure(FLEET, "VMs hit in 1 h", 6, 310), coverage(6, report=1500), figure(HISTORY, "Events", 6, 40),
+            Truth(FLEET, "Pending now", 6, lines, ("event_id",)), figure(HISTORY, "Scale sets at risk", 6, 10),
+        ),
+        minutes=6, step=60,
+    )
+
+
 def week() -> World:
     """Each day six Freezes of two VMs, a Reboot during which the VM is down, and a Preempt of a VM that does not come back."""
     webs, events, more = web(12), [], []
@@ -513,7 +533,7 @@ def week() -> World:
 
 ALL = (
     quiet, no_exporter, frozen, restarting, evicted, worst_first, clusters, replicas, failing, past, approved, two_jobs,
-    week,
+    storm, week,
 )
 
 
