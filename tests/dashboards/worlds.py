@@ -348,19 +348,14 @@ def worst_first() -> World:
     text = "Reboot of web_{} at 00:23 UTC"
     events = tuple(reboot(f"E-{i}", (vms[i],), 9, 23, ((9, text.format(i)),)) for i in range(3))
     short = freeze("E-8", (vms[4],), 9, 11, ((9, "Freeze of web_4 at 00:11 UTC"),), duration=5)
-    later = Event(
-        "E-9", "Redeploy", (vms[5],), (("DegradedHardware", "warning"),), 9, 5000, ((9, "Redeploy of web_5 later"),)
-    )
+    later = Event("E-9", "Redeploy", (vms[5],), (("DegradedHardware", "warning"),), 9, 5000, ((9, "Redeploy of web_5 later"),))
+    lines = {**{(f"E-{i}",): due(CRITICAL, 13) for i in range(3)}, ("E-8",): due(INFO, 1), ("E-9",): 0.012}
     return World(
         "worst-first", "A harmless Freeze in a minute, three critical Reboots within the hour, a Redeploy in days.",
         vms, (*events, short, later),
         (
             figure(FLEET, "Starts in", 10, 13 * 60), figure(FLEET, "Next", 10, due(CRITICAL, 13)),
-            Truth(
-                FLEET, "Pending now", 10, {**{(f"E-{i}",): due(CRITICAL, 13) for i in range(3)}, ("E-8",): due(INFO, 1), ("E-9",): 0.012},
-                ("event_id",),
-            ),
-            figure(FLEET, "VMs hit in 1 h", 10, 4),
+            Truth(FLEET, "Pending now", 10, lines, ("event_id",)), figure(FLEET, "VMs hit in 1 h", 10, 4),
             coming(10, "Redeploy of web_5 later", 0.012, chosen={"event_type": "Redeploy"}),
         ),
     )  # fmt: skip
@@ -478,11 +473,8 @@ def two_jobs() -> World:
 
 def storm() -> World:
     vms = tuple(Vm(f"web_{i}", scale_set=f"set_{i // 300}") for i in range(1500))
-    began = "Freeze of web_{} and 9 more VMs in progress since 00:04 UTC"
     text = "Reboot of web_{} at 00:{} UTC"
-    freezes = [
-        freeze(f"F-{i}", vms[30 * i : 30 * i + 10], 3, 4, ((3, began.format(30 * i)),), "warning", started=4) for i in range(30)
-    ]
+    freezes = [freeze(f"F-{i}", vms[30 * i : 30 * i + 10], 3, 4, ((3, f"Freeze {i}"),), "warning", started=4) for i in range(30)]
     reboots = [reboot(f"R-{i}", (vms[1490 + i],), 3, 20 + i, ((3, text.format(1490 + i, 20 + i)),)) for i in range(10)]
     lines = {(f"F-{i}",): 20 + WARNING for i in range(30)} | {(f"R-{i}",): due(CRITICAL, 14 + i) for i in range(10)}
     return World(
@@ -503,9 +495,8 @@ def week() -> World:
         at = day * 1440 + 60
         for i in range(6):
             seen = at + 120 * i
-            words = ((seen, "Freeze"),)
             over = {"started": seen + 16, "ended": seen + 20, "interruption": 9}
-            events.append(freeze(f"F-{day}{i}", webs[2 * i : 2 * i + 2], seen, seen + 16, words, "warning", duration=10, **over))
+            events.append(freeze(f"F-{day}{i}", webs[2 * i : 2 * i + 2], seen, seen + 16, ((seen, "Freeze"),), **over))
         db = Vm(f"db_{day}", scale_set="", down=((at + 16, at + 32),))
         events.append(reboot(f"R-{day}", (db,), at, at + 16, ((at, "Reboot"),), started=at + 16, ended=at + 32, interruption=480))
         spot = Vm(f"spot_{day}", scale_set="spot", gone=at + 8)
@@ -518,14 +509,13 @@ def week() -> World:
         "week", "A week of 59 events.", (*webs, *more), tuple(events),
         (
             figure(HISTORY, "Events", end, 59), figure(HISTORY, "VMs hit", end, 26), figure(HISTORY, "Cancelled", end, 3),
-            figure(HISTORY, "Time lost", end, 42 * 2 * 9 + 7 * 480),
+            figure(HISTORY, "Time lost", end, 42 * 2 * 9 + 7 * 480), figure(HISTORY, "VMs hit most", end, 7),
             Truth(HISTORY, "Events per day", 1440, {("Freeze",): 6, ("Reboot",): 2, ("Preempt",): 1}, ("event_type",)),
             Truth(HISTORY, "Interruption per day", 1440, {("Freeze",): 108, ("Reboot",): 480}, ("event_type",)),
             Truth(HISTORY, NOTICE, end, {("Freeze",): 42, ("Reboot",): 10, ("Preempt",): 7}, ("event_type",)),
             Truth(HISTORY, NOTICE, end, {("Freeze",): 960, ("Reboot",): 960, ("Preempt",): 240}, ("event_type",), "C"),
             Truth(HISTORY, NOTICE, end, {("Freeze",): 9, ("Reboot",): 480}, ("event_type",), "E"),
             Truth(HISTORY, "Scale sets at risk", end, {("web",): 84, ("spot",): 7}, ("vm_scale_set",), "B"),
-            figure(HISTORY, "VMs hit most", end, 7),
         ),
         minutes=end + 8, step=240, rules=("dashboards",),
     )
