@@ -258,7 +258,13 @@ async fn log_lines_about_a_proxy_and_about_imds_do_not_contain_a_secret() {
     ];
     let flags = ["--alertmanager.url=http://alertmanager.invalid:9093".to_owned()];
     let lines = ["trace export failed", "alert push failed"];
-    assert_secret(&output(&environment, &flags, &lines).await, "proxy");
+    let ended = output(&environment, &flags, &lines).await;
+    assert_secret(&ended, "proxy");
+    for line in lines {
+        let mut logged = ended.log.lines().filter(|logged| logged.contains(line));
+        let names_proxy = logged.any(|logged| logged.contains("proxy=http://xxxxx@127.0.0.1:"));
+        assert!(names_proxy, "{line}: {}", ended.log);
+    }
     let imds = format!("--imds.url={}/{SECRET}", refusing.base());
     let mut exporter = Process::start(["--web.listen-address=127.0.0.1:0", &imds]);
     exporter.says("polling failed").await;

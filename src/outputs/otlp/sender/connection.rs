@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use bytes::Bytes;
 use reqwest::{
-    Client,
+    Client, Url,
     header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TE},
 };
 use tokio::sync::watch;
@@ -102,6 +102,7 @@ impl Connection {
                 self.recovered();
                 info!(
                     endpoint = self.settings.redacted_endpoint(),
+                    proxy = self.shown_proxy(),
                     "the receiver of {} answers",
                     self.settings.signal.records()
                 );
@@ -258,10 +259,17 @@ impl Connection {
                 reason = reason.as_str(),
                 error = message,
                 endpoint = self.settings.redacted_endpoint(),
+                proxy = self.shown_proxy(),
                 "{} export failed",
                 self.settings.signal.as_str()
             );
         }
+    }
+
+    /// The proxy for messages, without secrets.
+    fn shown_proxy(&self) -> Option<String> {
+        let proxy = proxy_of(&self.settings).ok().flatten()?;
+        Some(url::redacted(proxy.as_str()))
     }
 
     pub(super) fn recovered(&mut self) {
@@ -281,12 +289,16 @@ impl Connection {
     }
 }
 
+/// The proxy of the environment for the collector. For gRPC without TLS it would have to speak HTTP/2 too.
+fn proxy_of(settings: &ExporterSettings) -> Result<Option<Url>, String> {
+    let is_used = settings.endpoint.scheme() == "https" || settings.protocol != Protocol::Grpc;
+    Ok(proxy::of(&settings.endpoint)?.filter(|_| is_used))
+}
+
 /// The error is for the log.
 fn client(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, String> {
     let is_https = settings.endpoint.scheme() == "https";
-    let is_grpc = settings.protocol == Protocol::Grpc;
-    // It would have to speak HTTP/2 too.
-    let proxy = proxy::of(&settings.endpoint)?.filter(|_| is_https || !is_grpc);
+    let proxy = proxy_of(settings)?;
     let no_files = TlsFiles::default();
     http::client(ClientOptions {
         url: &settings.endpoint,
@@ -298,7 +310,7 @@ fn client(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, Str
         ],
         proxy: proxy.as_ref(),
         resolver,
-        is_http2: is_grpc,
+        is_http2: settings.protocol == Protocol::Grpc,
         connect_timeout: settings.timeout,
     })
 }
