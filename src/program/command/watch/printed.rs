@@ -63,6 +63,7 @@ struct EventHead {
     scope: EventScope,
     advisory: bool,
     phase: String,
+    not_before: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -81,6 +82,14 @@ enum Stage {
     Started,
 }
 
+/// An open event whose next transition is printed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct FollowedEvent {
+    stage: Stage,
+    /// The last one that was given.
+    not_before: Option<String>,
+}
+
 /// What was printed, as the file of `--since` keeps it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Printed {
@@ -92,9 +101,12 @@ pub(super) struct Printed {
     is_complete: bool,
     /// The time of the answer that changed this last: what happened until then was printed, or had no line.
     as_of: String,
+    /// What happened until then in earlier processes of the exporter was printed, or had no line. The exporter may list
+    /// it late: it restores transitions when it knows the name of its VM.
+    restored_until: String,
     all: bool,
-    /// The events whose next transition is printed: open ones that name this VM, or any with `all`.
-    followed: BTreeMap<EventId, Stage>,
+    /// Those that name this VM, or any with `all`.
+    followed: BTreeMap<EventId, FollowedEvent>,
 }
 
 /// What follows from an answer.
@@ -138,15 +150,16 @@ impl Printed {
         }
         if is_same_process {
             news.missed = answer.oldest.saturating_sub(next);
+        } else {
+            let until = was.map_or(answer.as_of, |was| &was.as_of);
+            until.clone_into(&mut printed.restored_until);
         }
         for numbered in answer.transitions.iter().filter(|_| was.is_some()) {
-            let is_known = if is_same_process {
-                numbered.number < next
-            } else {
-                numbered.restored && numbered.at <= printed.as_of.as_str()
-            };
+            let is_known = is_same_process && numbered.number < next
+                || numbered.restored && numbered.at <= printed.restored_until.as_str();
             if !is_known {
-                printed.follow(numbered, is_same_process, &mut news.lines)?;
+                let may_repeat = !is_same_process || numbered.restored;
+                printed.follow(numbered, may_repeat, &mut news.lines)?;
             }
         }
         if let Some(open) = &answer.open {
@@ -179,25 +192,31 @@ impl Printed {
         self.all || head.scope == EventScope::Own
     }
 
-    /// Adds the line of a transition, unless the event names other VMs, or an earlier process of the exporter has
-    /// brought the event that far.
+    /// Adds the line of a transition, unless the event names other VMs. A transition that may repeat one of an earlier
+    /// process of the exporter has a line if it says something new.
     fn follow(
         &mut self,
         numbered: &AnsweredTransition<'_>,
-        is_same_process: bool,
+        may_repeat: bool,
         lines: &mut String,
     ) -> serde_json::Result<()> {
         let head: EventHead = serde_json::from_str(numbered.event.get())?;
-        let stage = self.followed.get(&head.id).copied();
+        let followed = self.followed.get(&head.id);
+        let stage = followed.map(|it| it.stage);
         // The line for an event that names this VM no longer is its last one, unless it comes back.
         if stage.is_none() && !self.is_named(&head) {
             return Ok(());
         }
+        let is_moved = head.not_before.is_some()
+            && followed.is_some_and(|it| it.not_before != head.not_before);
         let transition = match (numbered.transition, stage) {
+            ("announced", Some(Stage::Announced | Stage::Started)) if may_repeat && is_moved => {
+                "rescheduled"
+            }
             ("advisory", Some(Stage::Advisory))
             | ("announced", Some(Stage::Announced | Stage::Started))
             | ("started", Some(Stage::Started))
-                if !is_same_process =>
+                if may_repeat =>
             {
                 return Ok(());
             }
@@ -212,7 +231,7 @@ impl Printed {
 
     /// Remembers the line of a transition.
     fn record(&mut self, transition: &str, head: EventHead) {
-        let stage = self.followed.remove(&head.id);
+        let before = self.followed.remove(&head.id);
         if transition == "ended" || !self.is_named(&head) {
             return;
         }
@@ -220,10 +239,13 @@ impl Printed {
             "advisory" => Stage::Advisory,
             "started" => Stage::Started,
             "pending" if head.phase == "started" => Stage::Started,
-            "changed" | "rescheduled" => stage.unwrap_or(Stage::Announced),
+            "changed" | "rescheduled" => before.as_ref().map_or(Stage::Announced, |it| it.stage),
             _ => Stage::Announced,
         };
-        self.followed.insert(head.id, stage);
+        // Azure blanks it at the start.
+        let not_before = head.not_before.or(before.and_then(|it| it.not_before));
+        self.followed
+            .insert(head.id, FollowedEvent { stage, not_before });
     }
 }
 
@@ -245,7 +267,7 @@ mod tests {
 
     fn event(members: &Value) -> Value {
         let mut event = json!({
-            "EventId": "E", "scope": "self", "advisory": false, "phase": "scheduled",
+            "EventId": "E", "scope": "self", "advisory": false, "phase": "scheduled", "not_before": "due",
         });
         for (name, value) in members.as_object().unwrap() {
             event[name] = value.clone();
@@ -328,9 +350,15 @@ mod tests {
     fn another_process_repeats_nothing_that_was_printed() {
         let open = event(&json!({}));
         let pending = answer("a", 1, &[], Some(std::slice::from_ref(&open)));
+        let moved = event(&json!({"not_before": "later"}));
         for (found, now_open, expected) in [
             // Without its state, it announces the event again.
             (vec![(1, "x", "announced", open.clone())], true, vec![]),
+            (
+                vec![(1, "x", "announced", moved)],
+                true,
+                vec!["rescheduled x"],
+            ),
             (
                 vec![(1, "earlier", "announced", open.clone())],
                 true,
@@ -350,6 +378,29 @@ mod tests {
             assert_eq!(lines, expected, "{found:?}");
             assert!(!asks_for_all);
         }
+    }
+
+    /// It restores them when it knows the name of its VM, after the first answers.
+    #[test]
+    fn transitions_of_an_earlier_process_that_are_listed_late_are_not_repeated() {
+        let (open, ended) = (event(&json!({})), event(&json!({"phase": "ended"})));
+        let restored = [
+            (1, "earlier", "announced", open.clone()),
+            (2, "earlier", "started", open.clone()),
+            (3, "earlier", "ended", ended),
+            (4, "x", "announced", open.clone()),
+        ];
+        let mut printed = None;
+        follow(&mut printed, &answer("a", 9, &[], Some(&[])));
+        follow(&mut printed, &answer("b", 1, &[], None));
+        follow(&mut printed, &answer("b", 1, &[], Some(&[])));
+        let (lines, _) = follow(&mut printed, &answer("b", 1, &restored, None));
+        assert_eq!(lines, ["announced x"]);
+        // A first run of `watch`.
+        let mut printed = None;
+        follow(&mut printed, &answer("b", 1, &[], Some(&[])));
+        let (lines, _) = follow(&mut printed, &answer("b", 1, &restored, None));
+        assert_eq!(lines, ["announced x"]);
     }
 
     #[test]
