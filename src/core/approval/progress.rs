@@ -17,10 +17,10 @@ use super::{
 };
 use crate::{
     azure::{
-        RequestError,
+        FailureReason, RequestError,
         event::{EventId, EventScope, EventType, Source},
     },
-    base::time::{Moment, Timestamp},
+    base::time::{Moment, MonotonicTime, Timestamp},
     core::lifecycle::{Phase, TrackedEvent},
 };
 
@@ -30,6 +30,10 @@ pub(crate) struct Approvals {
     policy: ApprovalPolicy,
     progress: BTreeMap<EventId, Progress>,
     in_flight: Option<(EventId, EventType)>,
+    /// Consecutive attempts without an answer, of all events.
+    unanswered: u32,
+    /// No approval is sent before: IMDS does not answer, and polls wait for each attempt.
+    hold_until: MonotonicTime,
     /// About each pending event.
     decisions: Arc<BTreeMap<EventId, Approval>>,
 }
@@ -113,6 +117,8 @@ impl Approvals {
             policy,
             progress: BTreeMap::new(),
             in_flight: None,
+            unanswered: 0,
+            hold_until: MonotonicTime::default(),
             decisions: Arc::default(),
         }
     }
@@ -145,6 +151,7 @@ impl Approvals {
         let mut evaluation = Evaluation::default();
         // The due event with the fewest failed attempts is next, so that a refused one does not delay the others.
         let mut next: Option<(u32, &TrackedEvent, ApprovalReason)> = None;
+        let may_send = may_send && self.hold_until <= now.monotonic;
         let mut known = std::mem::take(&mut self.progress);
         let mut decisions = BTreeMap::new();
         let pending = || events.iter().filter(|tracked| tracked.is_pending());
@@ -195,6 +202,11 @@ impl Approvals {
         now: Moment,
     ) -> Option<EventType> {
         let (_, event_type) = self.in_flight.take_if(|(in_flight, _)| in_flight == id)?;
+        let timeout = error.filter(|error| error.reason == FailureReason::Timeout);
+        self.unanswered = timeout.map_or(0, |_| self.unanswered.saturating_add(1));
+        if let Some(error) = timeout {
+            self.hold_until = now.monotonic + retry_delay(error, self.unanswered);
+        }
         if let (Some(error), Some(progress)) = (error, self.progress.get_mut(id)) {
             progress.record_failure(error, now);
         }

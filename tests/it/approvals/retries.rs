@@ -152,6 +152,39 @@ fn unanswered() -> (u16, String) {
     (503, reason.to_owned())
 }
 
+/// Each attempt delays a poll until its timeout.
+#[test]
+fn approvals_that_imds_does_not_answer_leave_most_of_the_time_to_polls() {
+    let events: Vec<_> = (0..150)
+        .map(|number| {
+            restart(&json!({"EventId": format!("{number:08X}-52DA-4F6E-9C38-A40D7E91B265")}))
+        })
+        .collect();
+    let mut vm = SimulatedVm::new(user_events());
+    let mut attempts = 0;
+    let mut seconds = 0;
+    while seconds < 120 {
+        vm.wait_until(seconds);
+        vm.poll(&events);
+        if !vm.requested.is_empty() {
+            seconds += 3;
+            vm.wait_until(seconds);
+            vm.end_approval(Err(timeout()));
+            attempts += 1;
+        }
+        seconds += 1;
+    }
+    assert!((5..=12).contains(&attempts), "{attempts}");
+    vm.wait_until(140);
+    vm.poll(&events);
+    vm.end_approval(Ok(()));
+    for second in 141..150 {
+        vm.wait_until(second);
+        vm.poll(&events);
+        vm.end_approval(Ok(()));
+    }
+}
+
 #[test]
 fn an_unanswered_approval_stays_due_until_its_retry_is_answered() {
     for first in [timeout(), error()] {
