@@ -242,7 +242,7 @@ fn log_identity_unavailable(error: &str, is_name_known: bool) {
 /// names of hundreds of VMs.
 const MAX_LINES_WITH_TEXTS: u32 = 30;
 
-/// The VMs that an event names, and its description. `None` where the line is shortened, or has none.
+/// The VMs that an event names, and its description. `None` in a shortened line, and for a text that the event lacks.
 ///
 /// Texts are not truncated: the log is the longest record of an event. Each line is sanitized when it is written, but
 /// logfmt has escaped a value with a space before that, so texts are sanitized here as well.

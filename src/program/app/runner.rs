@@ -1,7 +1,7 @@
 //! The loop of the exporter: waits for the next input, gives it to the engine, performs the effects in their order.
 //!
-//! It never waits for a receiver, and half a second for the disk: a snapshot is published, and an approval is sent, when
-//! its state is on disk, or late.
+//! It never waits for a receiver, and for the disk half a second at most: a snapshot is published, and an approval is
+//! sent, when its state is on disk, or late.
 
 use std::{future::pending, pin::pin, sync::Arc, time::Duration};
 
@@ -102,6 +102,10 @@ impl Runner {
                 was_stopped,
             };
             self.apply(Input::Delayed(delay), now).await;
+            // Else what this input changes could be published before a write of it can begin.
+            if let Some(result) = self.state.as_mut().and_then(StateWriter::take_result) {
+                self.apply(Input::StateWritten(result), now).await;
+            }
         }
         self.apply(input, now).await;
     }

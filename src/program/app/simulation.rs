@@ -62,7 +62,7 @@ pub(crate) async fn demo(
     let serving = server::serve(azure, simulator, simulator_limits(), pending());
     tokio::select! {
         ran = Box::pin(run(settings, listeners, dropped_log_lines, clock, stop)) => ran,
-        served = serving => served.map_err(CommandError::listen(&address)),
+        served = serving => served.map_err(|cause| CommandError::system("the simulator failed", &cause)),
     }
 }
 

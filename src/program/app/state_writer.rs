@@ -40,6 +40,8 @@ pub(super) struct StateWriter {
     outstanding: Option<oneshot::Receiver<io::Result<()>>>,
     /// The result of a write, until [`Self::written`] gives it.
     result: Option<Result<(), String>>,
+    /// The outstanding write has been waited for in vain.
+    is_late: bool,
     /// The file on disk belongs to another VM: the next write keeps it under another name.
     foreign_since: Option<Timestamp>,
 }
@@ -82,6 +84,7 @@ impl StateWriter {
             worker,
             outstanding: None,
             result: None,
+            is_late: false,
             foreign_since: None,
         };
         Ok((Some(writer), restored))
@@ -115,16 +118,20 @@ impl StateWriter {
         if is_queued {
             self.foreign_since = None;
         }
-        self.outstanding = Some(outstanding);
+        (self.outstanding, self.is_late) = (Some(outstanding), false);
     }
 
-    /// Waits until the outstanding write is done, for at most half a second.
+    /// Waits until the outstanding write is done, for at most half a second and once.
     pub(super) async fn wait(&mut self) {
-        if self.outstanding.is_some()
-            && let Ok(result) = timeout(WRITE_TIMEOUT, self.written()).await
-        {
-            self.result = Some(result);
+        if self.outstanding.is_some() && !self.is_late {
+            self.result = timeout(WRITE_TIMEOUT, self.written()).await.ok();
+            self.is_late = self.result.is_none();
         }
+    }
+
+    /// The result of a write that [`Self::wait`] waited for.
+    pub(super) fn take_result(&mut self) -> Option<Result<(), String>> {
+        self.result.take()
     }
 
     /// The result of the outstanding write; never ready without one.
