@@ -53,7 +53,7 @@ pub(crate) fn client(options: ClientOptions<'_>) -> Result<Client, String> {
     // Without TLS no authorities are needed, and a container may have none.
     builder = if is_https(url) || proxy.is_some_and(is_https) || has_files {
         let protocol: &[u8] = if options.is_http2 { b"h2" } else { b"http/1.1" };
-        let mut config = options.files.config(options.file_settings)?;
+        let mut config = options.files.config(url, options.file_settings)?;
         config.alpn_protocols = vec![protocol.to_vec()];
         builder.tls_backend_preconfigured(config)
     } else {

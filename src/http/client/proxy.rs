@@ -52,16 +52,26 @@ fn find(url: &Url, lookup: impl Fn(&str) -> Option<String>) -> Result<Option<Url
         return Ok(Some(proxy));
     };
     let host = strip_brackets(url.host_str().unwrap_or_default()).trim_end_matches('.');
-    let entries = exceptions.split([',', ' ']).map(strip_brackets);
+    let port = url.port_or_known_default().map(|port| format!(":{port}"));
+    let entries = exceptions.split([',', ' ']);
+    let entries = entries.map(|entry| without_port(entry, port.as_deref().unwrap_or_default()));
+    let entries = entries.map(|entry| entry.replace(['[', ']'], ""));
     let entries: Vec<_> = entries.filter(|entry| !entry.is_empty()).collect();
-    let is_unreadable = |entry: &&&str| entry.contains('/') && entry.parse::<IpNet>().is_err();
+    let is_unreadable = |entry: &&String| entry.contains('/') && entry.parse::<IpNet>().is_err();
     if let Some(entry) = entries.iter().find(is_unreadable) {
         return Err(format!(
             "{name}: {entry:?} is no network: write it as 10.0.0.0/8 or fd00::/8, or omit it"
         ));
     }
-    let is_excepted = entries.into_iter().any(|entry| matches(entry, host));
+    let is_excepted = entries.iter().any(|entry| matches(entry, host));
     Ok((!is_excepted).then_some(proxy))
+}
+
+/// Without this port, which no IPv6 address without brackets has. An entry with another port matches no host.
+fn without_port<'a>(entry: &'a str, port: &str) -> &'a str {
+    let host = entry.strip_suffix(port);
+    let host = host.filter(|host| !host.contains(':') || host.ends_with(']'));
+    host.unwrap_or(entry)
 }
 
 /// Whether an entry of `NO_PROXY` is about a host: `*`, a domain with its subdomains, an address or a network.
@@ -170,7 +180,12 @@ mod tests {
                 &["http://10.0.0.2", "http://h"],
             ),
             (
-                "10.0.0.0/8,fd00::/8",
+                "h:9093 10.0.0.1:9093,[fd00::2]:80",
+                &["http://h:9093", "http://10.0.0.1:9093", "http://[fd00::2]"],
+                &["http://h", "http://10.0.0.1", "http://[fd00::2]:81"],
+            ),
+            (
+                "10.0.0.0/8,[fd00::]/8",
                 &["http://10.255.0.1", "http://[fdff::1]"],
                 &["http://11.0.0.1", "http://[fe00::1]", "http://h"],
             ),

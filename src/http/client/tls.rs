@@ -6,6 +6,7 @@ use std::{
 };
 
 use hyper_rustls::ConfigBuilderExt as _;
+use reqwest::Url;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, SignatureScheme,
     client::{
@@ -18,6 +19,7 @@ use rustls::{
     server::ParsedCertificate,
 };
 
+use super::url::redacted;
 use crate::{
     base::file::{MAX_CERTIFICATES_BYTES, MAX_SECRET_BYTES, read_given},
     http::pem::{self, PairError},
@@ -39,13 +41,18 @@ pub struct ClientCertificate {
 
 impl TlsFiles {
     /// Reads the files. An error names the setting: of the authorities, the certificate or its key.
-    pub(super) fn config(&self, settings: [&'static str; 3]) -> Result<ClientConfig, String> {
+    pub(super) fn config(
+        &self,
+        url: &Url,
+        settings: [&'static str; 3],
+    ) -> Result<ClientConfig, String> {
         let [ca_setting, certificate_setting, key_setting] = settings;
         let provider = Arc::new(ring::default_provider());
         let without_authorities = |cause: Error| {
             format!(
-                "no client can be made: {cause}; https needs the certificate authorities of the system (package \
-                 ca-certificates, or SSL_CERT_FILE) or {ca_setting}"
+                "no client can be made for {}: {cause}; https needs the certificate authorities of the system (package \
+                 ca-certificates, or SSL_CERT_FILE) or {ca_setting}",
+                redacted(url.as_str())
             )
         };
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

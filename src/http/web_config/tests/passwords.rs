@@ -111,7 +111,7 @@ async fn only_the_password_of_a_known_user_is_accepted_also_the_second_time() {
             ("bob:a", true),
             ("alice:b", false),
             ("alice:", false),
-            // Each is compared with the hash of alice or of bob.
+            // Each is compared with the hash of alice.
             ("carol:a", false),
             (":a", false),
             ("dave:b", false),

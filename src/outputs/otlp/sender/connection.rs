@@ -118,7 +118,7 @@ impl Connection {
         Err(retry)
     }
 
-    /// Sends one request with this body. Counts and logs a failure without an answer, and logs the first of equal
+    /// Sends one request with this body. Counts and logs a failure that is retried, and logs the first of equal
     /// warnings of the collector.
     pub(super) async fn attempt(&mut self, body: Bytes) -> Disposition {
         let disposition = self.post(body).await.unwrap_or_else(Disposition::Retry);
@@ -214,7 +214,9 @@ impl Connection {
         };
         let mut message = self.secrets.mask(&root_cause(&error));
         if !error.is_timeout() && !error.is_connect() {
+            // A peer that ends a TLS session speaks TLS, so what it speaks inside is not known to be wrong.
             message.push_str(match self.settings.protocol {
+                _ if reason == ExportFailure::Tls => "",
                 Protocol::Http => {
                     "; if this is a gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
                 }
