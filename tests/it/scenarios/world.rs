@@ -366,13 +366,19 @@ fn describe(transition: &Transition, report: &mut String) {
     .unwrap();
 }
 
-/// Without labels that repeat the id, and without the common prefix of the names.
+/// Without labels that repeat the id or what the tests of `assessment` compare, and without the common prefix of the
+/// names.
 fn shortened(series: &str) -> String {
     let mut short = series.trim_start_matches("azure_scheduled_").to_owned();
     for label in ["event_source=\"Platform\",", "event_source=\"User\","] {
         if !short.starts_with("event_info") {
             short = short.replace(label, "");
         }
+    }
+    if short.starts_with("event_message")
+        && let Some((rest, _)) = short.split_once(",description=")
+    {
+        short = format!("{rest}}}");
     }
     short
         .replace("-52DA-4F6E-9C38-A40D7E91B265", "…")
