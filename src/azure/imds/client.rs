@@ -18,7 +18,7 @@ use tokio::time::sleep;
 
 use super::{
     backoff,
-    connection::{ImdsConnection, ImdsRequest},
+    connection::{ImdsConnection, OutgoingRequest},
     empty::EmptyBodies,
     endpoint::{Endpoint, EndpointError},
     error::{self, RequestKind},
@@ -233,7 +233,7 @@ impl Client {
     /// 9.2.2). An approval is not: IMDS may have accepted it, and the document shows that.
     async fn send(
         &mut self,
-        request: ImdsRequest,
+        request: OutgoingRequest,
         timeout: Duration,
         clock: Clock,
     ) -> Result<Response<Incoming>, RequestError> {
@@ -250,7 +250,7 @@ impl Client {
     /// Sends one request, at least [`backoff::MIN_REQUEST_INTERVAL`] after the previous one.
     async fn send_once(
         &mut self,
-        request: ImdsRequest,
+        request: OutgoingRequest,
         timeout: Duration,
         clock: Clock,
     ) -> Result<Response<Incoming>, RequestError> {

@@ -36,7 +36,7 @@ use crate::{
 /// IMDS runs on the host, so connecting takes milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) type ImdsRequest = Request<Full<Bytes>>;
+pub(super) type OutgoingRequest = Request<Full<Bytes>>;
 
 type RequestSender = SendRequest<Full<Bytes>>;
 
@@ -98,7 +98,7 @@ impl ImdsConnection {
     }
 
     /// A GET without a body. The request target is in origin form (RFC 9112, section 3.2.1).
-    pub(super) fn request(&self, uri: &Uri) -> ImdsRequest {
+    pub(super) fn request(&self, uri: &Uri) -> OutgoingRequest {
         let mut request = Request::new(Full::default());
         *request.uri_mut() = uri
             .path_and_query()
@@ -113,7 +113,7 @@ impl ImdsConnection {
     /// connection is closed, so that a late response is never matched with a later request.
     pub(super) async fn send(
         &mut self,
-        request: ImdsRequest,
+        request: OutgoingRequest,
     ) -> Result<Response<Incoming>, RequestError> {
         self.is_opening = false;
         self.was_outdated = false;

@@ -11,7 +11,7 @@ use crate::{
     core::{
         approval::Approval,
         lifecycle::{TrackedEvent, Transition},
-        snapshot::Failure,
+        snapshot::PollFailure,
     },
 };
 
@@ -28,7 +28,7 @@ pub enum LogEntry {
     },
     /// The first failed poll, or the first with another reason or HTTP status.
     PollingFailed {
-        failure: Failure,
+        failure: PollFailure,
         /// The events that stay pending meanwhile.
         pending: usize,
     },

@@ -30,7 +30,7 @@ const DISABLED_AFTER: Duration = Duration::from_hours(24);
 
 /// A series of failed polls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct PollFailure {
     /// The reason of the last failed poll.
     pub reason: FailureReason,
     /// A sentence for the log and the status page.
@@ -51,7 +51,7 @@ pub struct Health {
     /// begins one.
     pub(crate) warm_up: Option<WarmUp>,
     /// The current series of failed polls.
-    pub failure: Option<Failure>,
+    pub failure: Option<PollFailure>,
     /// `DocumentIncarnation` of the last document, also before a restart.
     pub incarnation: Option<i64>,
     /// Entries of the last document that could not be read. Each may be an event.
@@ -158,7 +158,7 @@ impl Health {
     }
 
     /// A poll succeeded. Returns the series of failures that it ends, and the end of a warm-up that it begins.
-    pub fn succeed(&mut self, now: Moment) -> (Option<Failure>, Option<Timestamp>) {
+    pub fn succeed(&mut self, now: Moment) -> (Option<PollFailure>, Option<Timestamp>) {
         let warming_up = self.begin_warm_up(now);
         self.last_success = Some(now);
         (self.failure.take(), warming_up)
@@ -171,7 +171,7 @@ impl Health {
             .as_ref()
             .is_none_or(|failure| failure.reason != reason);
         let since = before.map_or(now, |failure| failure.since);
-        self.failure = Some(Failure {
+        self.failure = Some(PollFailure {
             reason,
             message,
             since,

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 pub(crate) use counters::{EventCounters, ExemplarCounter, LastEvent, TypeLabel};
 pub use export_counts::{DropReason, ExportCounts, ExportFailure};
-pub use health::{Failure, Health};
+pub use health::{Health, PollFailure};
 pub(crate) use histogram::Histogram;
 pub use outputs::{ApprovalResult, OutputCounters, PushCounts, ReceiverStates};
 pub use transition_history::{NumberedTransition, TransitionHistory};

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{
     files::ConfigSource,
-    passwords::{Credentials, Passwords},
+    passwords::{BasicCredentials, Passwords},
     rate_limit::TokenBucket,
     settings::Settings,
 };
@@ -50,7 +50,7 @@ impl Access {
             return None;
         }
         let header = request.headers().get(AUTHORIZATION);
-        let credentials = header.and_then(|header| Credentials::parse(header.as_bytes()));
+        let credentials = header.and_then(|header| BasicCredentials::parse(header.as_bytes()));
         let Some(credentials) = credentials else {
             return Some(StatusCode::UNAUTHORIZED);
         };

@@ -144,10 +144,10 @@ fn removed(section: &str) -> String {
 pub(super) struct ConfigSource {
     files: Arc<Mutex<ConfigFiles>>,
     worker: Worker,
-    status: Mutex<Status>,
+    status: Mutex<FilesStatus>,
 }
 
-struct Status {
+struct FilesStatus {
     last_valid: Arc<Settings>,
     /// Since the first failure after a success.
     failure: Option<Failure>,
@@ -166,7 +166,7 @@ impl ConfigSource {
         settings: Arc<Settings>,
         worker: Worker,
     ) -> Self {
-        let status = Status {
+        let status = FilesStatus {
             last_valid: settings,
             failure: None,
         };

@@ -98,12 +98,12 @@ fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
 
 /// What a request has in its `Authorization` header.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Credentials {
+pub(super) struct BasicCredentials {
     user: Vec<u8>,
     password: Vec<u8>,
 }
 
-impl Credentials {
+impl BasicCredentials {
     /// `None` unless it is `Basic` with a name and a password (RFC 7617).
     pub(super) fn parse(header: &[u8]) -> Option<Self> {
         let (scheme, encoded) = header.split_at_checked("Basic ".len())?;
@@ -154,7 +154,7 @@ impl Passwords {
     pub(super) async fn accepts(
         &self,
         users: &BTreeMap<String, PasswordHash>,
-        credentials: &Credentials,
+        credentials: &BasicCredentials,
     ) -> Option<bool> {
         let user = str::from_utf8(&credentials.user).ok();
         let known = user.and_then(|user| users.get(user));
@@ -179,9 +179,9 @@ impl Passwords {
     }
 
     /// The parts have their lengths before them, so that no other parts have the same tag.
-    fn tag(&self, credentials: &Credentials, hash: &PasswordHash, is_known: bool) -> Tag {
+    fn tag(&self, credentials: &BasicCredentials, hash: &PasswordHash, is_known: bool) -> Tag {
         let mut context = hmac::Context::with_key(&self.key);
-        let Credentials { user, password } = credentials;
+        let BasicCredentials { user, password } = credentials;
         for part in [user, hash.text.as_bytes(), password, &[is_known.into()]] {
             context.update(&part.len().to_le_bytes());
             context.update(part);

@@ -14,7 +14,7 @@ use crate::core::snapshot::{ExemplarCounter, Histogram};
 pub(super) type Label<'a> = (&'static str, Cow<'a, str>);
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Value<'a> {
+pub(super) enum SampleValue<'a> {
     /// Not negative in a counter.
     Int(i64),
     Float(f64),
@@ -27,11 +27,11 @@ pub(super) enum Value<'a> {
 #[derive(Debug)]
 pub(super) struct Family<'a> {
     pub(super) metric: &'static Metric,
-    pub(super) samples: Vec<(Vec<Label<'a>>, Value<'a>)>,
+    pub(super) samples: Vec<(Vec<Label<'a>>, SampleValue<'a>)>,
 }
 
 impl<'a> Family<'a> {
-    pub(super) fn new<L: Into<Vec<Label<'a>>>, V: Into<Value<'a>>>(
+    pub(super) fn new<L: Into<Vec<Label<'a>>>, V: Into<SampleValue<'a>>>(
         metric: &'static Metric,
         samples: impl IntoIterator<Item = (L, V)>,
     ) -> Self {
@@ -44,7 +44,10 @@ impl<'a> Family<'a> {
     }
 
     /// Without labels; without a sample if the value is unknown.
-    pub(super) fn single(metric: &'static Metric, value: Option<impl Into<Value<'a>>>) -> Self {
+    pub(super) fn single(
+        metric: &'static Metric,
+        value: Option<impl Into<SampleValue<'a>>>,
+    ) -> Self {
         Self::new(metric, value.map(|value| ([], value)))
     }
 
@@ -62,9 +65,9 @@ impl<'a> Family<'a> {
     }
 }
 
-fn encode(mut encoder: MetricEncoder<'_>, value: Value<'_>, is_counter: bool) -> fmt::Result {
+fn encode(mut encoder: MetricEncoder<'_>, value: SampleValue<'_>, is_counter: bool) -> fmt::Result {
     match value {
-        Value::Events(ExemplarCounter {
+        SampleValue::Events(ExemplarCounter {
             count,
             last: Some(last),
         }) if *count > 0 => {
@@ -74,16 +77,16 @@ fn encode(mut encoder: MetricEncoder<'_>, value: Value<'_>, is_counter: bool) ->
             counter.inc_by(1, Some([("trace_id", trace_id)]), None);
             counter.encode(encoder)
         }
-        Value::Events(counter) => encode(encoder, counter.count.into(), is_counter),
-        Value::Int(value) if is_counter => {
+        SampleValue::Events(counter) => encode(encoder, counter.count.into(), is_counter),
+        SampleValue::Int(value) if is_counter => {
             encoder.encode_counter::<NoLabelSet, u64, f64>(&value.unsigned_abs(), None)
         }
-        Value::Float(value) if is_counter => {
+        SampleValue::Float(value) if is_counter => {
             encoder.encode_counter::<NoLabelSet, f64, f64>(&value, None)
         }
-        Value::Int(value) => encoder.encode_gauge(&value),
-        Value::Float(value) => encoder.encode_gauge(&value),
-        Value::Histogram(histogram) => {
+        SampleValue::Int(value) => encoder.encode_gauge(&value),
+        SampleValue::Float(value) => encoder.encode_gauge(&value),
+        SampleValue::Histogram(histogram) => {
             let buckets: Vec<_> = histogram.buckets().collect();
             let (sum, count) = (histogram.sum(), histogram.count());
             encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
@@ -91,37 +94,37 @@ fn encode(mut encoder: MetricEncoder<'_>, value: Value<'_>, is_counter: bool) ->
     }
 }
 
-impl From<bool> for Value<'_> {
+impl From<bool> for SampleValue<'_> {
     fn from(value: bool) -> Self {
         Self::Int(value.into())
     }
 }
 
-impl From<i64> for Value<'_> {
+impl From<i64> for SampleValue<'_> {
     fn from(value: i64) -> Self {
         Self::Int(value)
     }
 }
 
-impl From<u64> for Value<'_> {
+impl From<u64> for SampleValue<'_> {
     fn from(value: u64) -> Self {
         Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
     }
 }
 
-impl From<f64> for Value<'_> {
+impl From<f64> for SampleValue<'_> {
     fn from(value: f64) -> Self {
         Self::Float(value)
     }
 }
 
-impl<'a> From<&'a ExemplarCounter> for Value<'a> {
+impl<'a> From<&'a ExemplarCounter> for SampleValue<'a> {
     fn from(counter: &'a ExemplarCounter) -> Self {
         Self::Events(counter)
     }
 }
 
-impl<'a> From<&'a Histogram> for Value<'a> {
+impl<'a> From<&'a Histogram> for SampleValue<'a> {
     fn from(histogram: &'a Histogram) -> Self {
         Self::Histogram(histogram)
     }

@@ -13,7 +13,7 @@ use opentelemetry_proto::tonic::{
 
 use super::{
     catalog::Kind,
-    family::{Family, Label, Value},
+    family::{Family, Label, SampleValue},
 };
 use crate::{
     base::time::Timestamp,
@@ -42,7 +42,7 @@ pub(super) fn metric(family: &Family<'_>, start: Timestamp, now: Timestamp) -> O
             aggregation_temporality,
             data_points: samples
                 .filter_map(|(labels, value)| match value {
-                    Value::Histogram(it) => Some(histogram(labels, it, start, now)),
+                    SampleValue::Histogram(it) => Some(histogram(labels, it, start, now)),
                     _ => None,
                 })
                 .collect(),
@@ -58,15 +58,20 @@ pub(super) fn metric(family: &Family<'_>, start: Timestamp, now: Timestamp) -> O
     }
 }
 
-fn number(labels: &[Label<'_>], value: Value<'_>, start: u64, now: u64) -> Option<NumberDataPoint> {
+fn number(
+    labels: &[Label<'_>],
+    value: SampleValue<'_>,
+    start: u64,
+    now: u64,
+) -> Option<NumberDataPoint> {
     let (value, last) = match value {
-        Value::Events(counter) => (counter.count.into(), counter.last.as_ref()),
+        SampleValue::Events(counter) => (counter.count.into(), counter.last.as_ref()),
         value => (value, None),
     };
     let value = match value {
-        Value::Int(value) => number_data_point::Value::AsInt(value),
-        Value::Float(value) => number_data_point::Value::AsDouble(value),
-        Value::Events(_) | Value::Histogram(_) => return None,
+        SampleValue::Int(value) => number_data_point::Value::AsInt(value),
+        SampleValue::Float(value) => number_data_point::Value::AsDouble(value),
+        SampleValue::Events(_) | SampleValue::Histogram(_) => return None,
     };
     Some(NumberDataPoint {
         attributes: attributes(labels),

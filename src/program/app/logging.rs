@@ -20,7 +20,7 @@ use crate::{
         approval::{Approval, SkipReason},
         engine::{LogEntry, SavedState},
         lifecycle::{TrackedEvent, Transition, TransitionKind},
-        snapshot::{Failure, SeriesScope},
+        snapshot::{PollFailure, SeriesScope},
     },
     http::web_config::WebConfig,
     program::config::Config,
@@ -202,7 +202,7 @@ fn log_polling_succeeded(failed_for: Option<Duration>, incarnation: Option<i64>,
     );
 }
 
-fn log_polling_failed(failure: &Failure, pending: usize) {
+fn log_polling_failed(failure: &PollFailure, pending: usize) {
     warn!(
         name: log_id::POLLING_FAILED,
         reason = failure.reason.as_str(),

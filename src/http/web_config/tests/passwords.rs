@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::super::passwords::{Credentials, PasswordHash, Passwords};
+use super::super::passwords::{BasicCredentials, PasswordHash, Passwords};
 use crate::base::worker::Worker;
 
 /// The hash of the password `a`, with a cost of 6.
@@ -26,9 +26,9 @@ fn users(names: &[&str]) -> BTreeMap<String, PasswordHash> {
     names.iter().map(user).collect()
 }
 
-fn credentials(text: &str) -> Credentials {
+fn credentials(text: &str) -> BasicCredentials {
     let header = format!("Basic {}", STANDARD.encode(text));
-    Credentials::parse(header.as_bytes()).unwrap()
+    BasicCredentials::parse(header.as_bytes()).unwrap()
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn credentials_are_read_as_go_does() {
         (b"Bearer YTpi", false),
         (b"", false),
     ] {
-        let found = Credentials::parse(header);
+        let found = BasicCredentials::parse(header);
         assert_eq!(found.is_some(), is_accepted, "{}", header.escape_ascii());
     }
     assert!(credentials("a:b:c") != credentials("a:b") && credentials("a:b") == credentials("a:b"));
