@@ -88,10 +88,11 @@ impl TestVm {
         );
         write_program(&programs.join("azure-scheduled-events-exporter"), &wrapper);
         for name in ["systemctl", "kubectl"] {
+            // The call is written last, because tests go on when they read it.
             let recorder = format!(
-                "#!/bin/sh\nprintf '{name} %s\\n' \"$*\" >>\"$HOME/calls\"\n\
-                 [ \"$1\" != create ] || cat >>\"$HOME/objects\"\n\
-                 [ ! -e \"$HOME/$1-fails\" ]\n"
+                "#!/bin/sh\n[ \"$1\" != create ] || cat >>\"$HOME/objects\"\n\
+                 [ ! -e \"$HOME/$1-fails\" ]\nresult=$?\n\
+                 printf '{name} %s\\n' \"$*\" >>\"$HOME/calls\"\nexit $result\n"
             );
             write_program(&programs.join(name), &recorder);
         }
