@@ -178,7 +178,9 @@ async fn alertmanager_that_asks_for_a_certificate_gets_the_alert_of_the_exporter
     let up = |value| format!("azure_scheduled_events_receiver_up{{receiver=\"{url}\"}} {value}");
     let anonymous = start("web_1", Vec::new()).await;
     anonymous.until(&up(0)).await;
-    assert!(anonymous.log().contains("fatal alert: CertificateRequired"));
+    let remedy =
+        "CertificateRequired; if it asks for a client certificate, set --alertmanager.cert-file";
+    assert!(anonymous.log().contains(remedy));
     let files = vec![file("cert", "client.pem"), file("key", "client-key.pem")];
     let vm = start("web_0", files).await;
     vm.until(&up(1)).await;

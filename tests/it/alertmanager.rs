@@ -558,14 +558,22 @@ async fn proxy_is_used_and_named_unless_no_proxy_excepts_the_address() {
             .until(exceptions, |it| !it.alerts().is_empty())
             .await;
     }
-    let mut command = exporter(&imds);
-    command
-        .arg("--alertmanager.url=http://127.0.0.1:9093")
-        .env("HTTP_PROXY", &proxy);
-    let mut exporter = Process::start_as(&mut command);
-    let line = exporter.says("alertmanager does not answer").await;
-    let shown = refusing.base().replace("http://", "proxy=http://xxxxx@");
-    assert!(line.contains(&shown), "{line}");
+    let pki = Pki::new();
+    let forbidding = FakeAlertmanager::standing(Reply::error("403 Forbidden", "no")).await;
+    for (scheme, proxy, error) in [
+        ("http", refusing.base(), "Connection refused"),
+        ("https", forbidding.base(), "the proxy does not connect"),
+    ] {
+        let mut command = exporter(&imds);
+        command
+            .arg(format!("--alertmanager.url={scheme}://127.0.0.1:9093"))
+            .arg(format!("--alertmanager.ca-file={}", pki.path("ca.pem")))
+            .env("ALL_PROXY", proxy.replace("http://", "http://me:hunter2@"));
+        let mut exporter = Process::start_as(&mut command);
+        let line = exporter.says("alertmanager does not answer").await;
+        let shown = proxy.replace("http://", "proxy=http://xxxxx@");
+        assert!(line.contains(&shown) && line.contains(error), "{line}");
+    }
 }
 
 #[test]

@@ -32,7 +32,14 @@ pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
     if let Some(rustls::Error::InvalidMessage(_)) = cause.downcast_ref() {
         return format!("the port does not speak TLS, which https needs ({cause}): is it http?");
     }
-    cause.to_string()
+    let text = cause.to_string();
+    // Its type is private, and it has no status.
+    if text.starts_with("tunnel error: ") {
+        return format!(
+            "the proxy does not connect to the server ({text}): check its rules and password, or set NO_PROXY"
+        );
+    }
+    text
 }
 
 pub(crate) fn is_tls(error: &(dyn Error + 'static)) -> bool {

@@ -31,7 +31,7 @@ use crate::{
     },
     core::snapshot::{PushCounts, ReceiverStates, Snapshot},
     http::client::{
-        error::root_cause,
+        error::{causes, is_tls, root_cause},
         http::{self, describe, is_web_page, read_up_to, redirect},
         resolver::Resolver,
         retry::retry_after,
@@ -309,7 +309,11 @@ impl AlertPusher {
             request = request.header(AUTHORIZATION, header);
         }
         let sent = request.send().await;
-        let mut response = sent.map_err(|error| root_cause(&error.without_url()))?;
+        let mut response = sent.map_err(|error| {
+            let is_refused = !error.is_connect() && causes(&error).any(is_tls);
+            let remedy = "; if it asks for a client certificate, set --alertmanager.cert-file";
+            root_cause(&error.without_url()) + if is_refused { remedy } else { "" }
+        })?;
         let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
         let status = response.status();
         let is_web_page = is_web_page(response.headers(), &body);

@@ -140,9 +140,9 @@ async fn a_wrong_endpoint_is_known_at_the_start() {
     page.answer_probes(Answer::http(200, &html, b"<html>sign in</html>"));
     let pki = Pki::new();
     let tls = pki.tls_proxy("127.0.0.1", false, http.address).await;
+    let asking = pki.tls_proxy("127.0.0.1", true, http.address).await;
     let plain_to_tls = tls.base().replace("https:", "http:");
     let tls_to_plain = grpc.base.replace("http:", "https:");
-    pki.write("ca.pem", &pki.authority());
     let ca = pki.path("ca.pem");
     for (endpoint, protocol, expected) in [
         (
@@ -163,6 +163,11 @@ async fn a_wrong_endpoint_is_known_at_the_start() {
         (plain_to_tls, "grpc", "if it expects TLS, write https://"),
         (tls_to_plain.clone(), "http/protobuf", "is it http?"),
         (tls_to_plain, "grpc", "is it http?"),
+        (
+            asking.base(),
+            "http/protobuf",
+            "CertificateRequired; if it asks for a client certificate, set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+        ),
         (
             base(&redirecting),
             "http/protobuf",

@@ -225,7 +225,9 @@ impl Connection {
                 }
             });
             message.push_str(match self.settings.endpoint.scheme() {
-                "https" => "; does it ask for a client certificate?",
+                "https" => {
+                    "; if it asks for a client certificate, set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"
+                }
                 _ => "; if it expects TLS, write https://",
             });
         }
