@@ -2,8 +2,6 @@
 
 use std::{fs, path::Path};
 
-use azure_scheduled_events_exporter::otlp::batch::Batch;
-
 use crate::{malformed::damaged, tidy::root};
 
 #[path = "../../fuzz/src/lib.rs"]
@@ -47,10 +45,7 @@ fn any_state_file_that_is_read_can_be_written_scraped_and_read_again() {
 }
 
 #[test]
-fn any_spool_file_that_is_read_can_be_written_and_read_again() {
-    for seed in files(&root().join("fuzz/seeds/spool")) {
-        Batch::from_json(&seed).expect("a seed can be read");
-    }
+fn any_spool_file_is_read_or_refused() {
     holds(properties::spool, "fuzz/seeds/spool");
 }
 

@@ -32,7 +32,7 @@ fn transitions_before_the_owner_is_known_are_emitted_once_it_is() {
     assert_eq!(vm.metrics().value(NOTICE), None);
     vm.identify_id("a-vm");
     assert_eq!(vm.logged(), ["approved elsewhere", "started"]);
-    let names: Vec<_> = vm.spans.iter().map(|span| span.name.as_str()).collect();
+    let names: Vec<_> = vm.spans.iter().map(|span| &*span.name).collect();
     assert_eq!(names, ["scheduled_event notice"]);
     assert_eq!(vm.metrics().value(NOTICE), Some(1.0));
     vm.poll(&[]);

@@ -1,8 +1,14 @@
-//! What spans and log records have in common, as plain data.
+//! The attributes that spans and log records have in common. Pure.
 
-use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
-use crate::base::text::sanitize;
+use opentelemetry::{Array, KeyValue, StringValue, Value};
+
+use crate::{
+    azure::event::{Source, resource_name},
+    base::{text::sanitize, time::Timestamp},
+    core::lifecycle::TrackedEvent,
+};
 
 /// An enum of names that `docs/reference.md` lists.
 macro_rules! closed_set {
@@ -46,31 +52,52 @@ closed_set! {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Attribute {
-    pub key: String,
-    pub value: Value,
-}
-
-impl Attribute {
-    pub(super) fn new(key: Key, value: Value) -> Self {
-        Self {
-            key: key.as_str().to_owned(),
-            value,
-        }
+impl Key {
+    pub(super) fn with(self, value: impl Into<Value>) -> KeyValue {
+        KeyValue::new(self.as_str(), value)
     }
 
     /// Invisible characters of the text are made visible.
-    pub(super) fn text(key: Key, text: impl AsRef<str>) -> Self {
-        Self::new(key, Value::Text(sanitize(text.as_ref()).into_owned()))
+    pub(super) fn with_text(self, text: impl AsRef<str>) -> KeyValue {
+        self.with(sanitize(text.as_ref()).into_owned())
+    }
+
+    pub(super) fn with_seconds(self, length: Duration) -> KeyValue {
+        self.with(length.as_secs_f64())
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Value {
-    Text(String),
-    Int(i64),
-    Float(f64),
-    Texts(Vec<String>),
+/// The attributes of an event. Unknown values are absent; an announcement has no outcome and no interruption.
+pub(super) fn of(tracked: &TrackedEvent, is_announcement: bool) -> Vec<KeyValue> {
+    let event = &tracked.event;
+    let source = event.source.as_ref().map(Source::as_str);
+    let not_before = event.not_before.map(Timestamp::rfc3339);
+    let resources = event.resources.as_ref().map(|resources| {
+        let names = resources.iter().map(|entry| sanitize(resource_name(entry)));
+        let names = names.map(|name| StringValue::from(name.into_owned()));
+        Key::Resources.with(Value::Array(Array::String(names.collect())))
+    });
+    let duration = event
+        .duration_seconds
+        .and_then(|seconds| i64::try_from(seconds).ok());
+    let text = |key: Key, text: Option<&str>| text.map(|text| key.with_text(text));
+    let known = [
+        text(Key::Id, Some(event.id.as_str())),
+        text(Key::Type, Some(event.event_type.as_str())),
+        text(Key::Status, Some(event.status.as_str())),
+        text(Key::Source, source),
+        text(Key::ResourceType, event.resource_type.as_deref()),
+        resources,
+        text(Key::NotBefore, not_before.as_deref()),
+        duration.map(|seconds| Key::Duration.with(seconds)),
+        text(Key::Description, event.description_text()),
+    ];
+    let mut all: Vec<_> = known.into_iter().flatten().collect();
+    if !is_announcement {
+        let outcome = tracked.end.map(|end| end.outcome.as_str());
+        all.extend(text(Key::Outcome, outcome));
+        let interruption = tracked.longest_interruption;
+        all.extend(interruption.map(|length| Key::ObservedInterruption.with_seconds(length)));
+    }
+    all
 }

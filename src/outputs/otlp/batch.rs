@@ -1,39 +1,22 @@
 //! What is exported in one request.
 
-use std::borrow::Cow;
+use opentelemetry_sdk::{Resource, logs::SdkLogRecord, trace::SpanData};
 
-use serde::{Deserialize, Serialize};
-
-use super::{
-    log_record::{self, LogRecord},
-    resource::{self, Resource},
-    settings::OtlpSettings,
-    signal::Signal,
-    trace::{self, Span},
-};
-use crate::{base::json, core::engine::Changes};
+use super::{log_record, resource, settings::OtlpSettings, signal::Signal, trace};
+use crate::core::engine::Changes;
 
 /// Spans, or log records, that are exported together, with their resource.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
     pub resource: Resource,
     /// All of the same signal.
     pub records: Vec<Record>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Record {
-    Span(Span),
-    Log(LogRecord),
-}
-
-/// A batch in a file of the spool, with the version of the format: another one when older readers would misread it.
-#[derive(Serialize, Deserialize)]
-#[serde(tag = "version")]
-enum Stored<'a> {
-    #[serde(rename = "1")]
-    Batch(Cow<'a, Batch>),
+    Span(SpanData),
+    Log(SdkLogRecord),
 }
 
 /// The spans and log records of changes, for the signals that are exported.
@@ -73,26 +56,14 @@ pub fn of(changes: &Changes, settings: &OtlpSettings) -> Vec<(Signal, Batch)> {
 }
 
 impl Batch {
-    /// `None` if it has more than `max` bytes.
-    #[doc(hidden)] // for the fuzz targets
-    pub fn to_json(&self, max: usize) -> Result<Option<Vec<u8>>, serde_json::Error> {
-        json::to_vec_up_to(&Stored::Batch(Cow::Borrowed(self)), max)
-    }
-
-    #[doc(hidden)] // for the fuzz targets
-    pub fn from_json(json: &[u8]) -> Result<Self, serde_json::Error> {
-        let Stored::Batch(batch) = serde_json::from_slice(json)?;
-        Ok(batch.into_owned())
-    }
-
-    pub fn spans(&self) -> impl Iterator<Item = &Span> {
+    pub fn spans(&self) -> impl Iterator<Item = &SpanData> {
         self.records.iter().filter_map(|record| match record {
             Record::Span(span) => Some(span),
             Record::Log(_) => None,
         })
     }
 
-    pub fn log_records(&self) -> impl Iterator<Item = &LogRecord> {
+    pub fn log_records(&self) -> impl Iterator<Item = &SdkLogRecord> {
         self.records.iter().filter_map(|record| match record {
             Record::Span(_) => None,
             Record::Log(record) => Some(record),

@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use opentelemetry::{KeyValue, Value};
+
 use super::{
-    attribute::{Attribute, Value},
     settings::{ExporterSettings, OtlpSettings},
     signal::Signal,
     trace::vm_key,
@@ -125,10 +126,10 @@ pub(super) fn interruption(until: i64, milliseconds: u64) -> Interruption {
 }
 
 /// The value of `azure.scheduled_event.<name>`.
-pub(super) fn get<'a>(attributes: &'a [Attribute], name: &str) -> Option<&'a Value> {
+pub(super) fn get<'a>(attributes: &'a [KeyValue], name: &str) -> Option<&'a Value> {
     let key = format!("azure.scheduled_event.{name}");
     let mut attributes = attributes.iter();
     attributes
-        .find(|attribute| attribute.key == key)
+        .find(|attribute| attribute.key.as_str() == key)
         .map(|attribute| &attribute.value)
 }

@@ -7,7 +7,8 @@
 pub mod attribute;
 pub mod batch;
 pub mod log_record;
-pub mod resource;
+pub mod request;
+mod resource;
 pub mod sender;
 pub mod settings;
 pub mod signal;

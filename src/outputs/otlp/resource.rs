@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_sdk::Resource;
 use uuid::{Uuid, uuid};
 
 use super::settings::OtlpSettings;
@@ -16,12 +18,32 @@ pub(crate) const SERVICE: &str = "azure-scheduled-events-exporter";
 /// The conventions' namespace for instance ids that derive from a machine id.
 const NAMESPACE: Uuid = uuid!("4d63009a-8d0f-11ee-aad7-4c796ed8e320");
 
-/// Attributes by name.
-pub(crate) type Resource = BTreeMap<String, String>;
+/// Without the SDK's detectors, which read the environment.
+pub(super) fn of(
+    settings: &OtlpSettings,
+    identity: Option<&Identity>,
+    vm_name: Option<&str>,
+) -> Resource {
+    let attributes = attributes(settings, identity, vm_name).into_iter();
+    let attributes = attributes.map(|(name, value)| KeyValue::new(name, value));
+    Resource::builder_empty()
+        .with_schema_url(attributes, SCHEMA_URL)
+        .build()
+}
 
-/// Unknown attributes are absent. The environment overrides instance metadata.
-pub fn of(settings: &OtlpSettings, identity: Option<&Identity>, vm_name: Option<&str>) -> Resource {
-    let mut resource = Resource::new();
+pub(super) fn scope() -> InstrumentationScope {
+    InstrumentationScope::builder(SERVICE)
+        .with_version(env!("CARGO_PKG_VERSION"))
+        .build()
+}
+
+/// By name. Unknown attributes are absent. The environment overrides instance metadata.
+pub(super) fn attributes(
+    settings: &OtlpSettings,
+    identity: Option<&Identity>,
+    vm_name: Option<&str>,
+) -> BTreeMap<String, String> {
+    let mut resource = BTreeMap::new();
     let mut put = |name: &str, value: &str| {
         if !value.is_empty() {
             resource.insert(name.to_owned(), value.to_owned());
@@ -68,7 +90,7 @@ mod tests {
 
     #[test]
     fn resource_follows_the_semantic_conventions() {
-        let resource = of(&settings(&[]), Some(&identity()), Some("vmss_2"));
+        let resource = attributes(&settings(&[]), Some(&identity()), Some("vmss_2"));
         let expected = [
             ("azure.resource_group.name", "mc_prod"),
             ("azure.vm.scaleset.name", "aks-pool1-41265337-vmss"),
@@ -87,6 +109,9 @@ mod tests {
             ("service.name", "azure-scheduled-events-exporter"),
             ("service.version", env!("CARGO_PKG_VERSION")),
         ];
+        let built = of(&settings(&[]), Some(&identity()), Some("vmss_2"));
+        assert_eq!(built.len(), resource.len());
+        assert_eq!(built.schema_url(), Some(SCHEMA_URL));
         let shown: Vec<_> = resource
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()))
@@ -96,11 +121,11 @@ mod tests {
 
     #[test]
     fn unknown_attributes_are_absent() {
-        let resource = of(&settings(&[]), None, Some("web_0"));
+        let resource = attributes(&settings(&[]), None, Some("web_0"));
         assert_eq!(resource.get("host.name").map(String::as_str), Some("web_0"));
         assert!(!resource.contains_key("host.id"));
         assert!(resource.values().all(|value| !value.is_empty()));
-        let resource = of(&settings(&[]), None, None);
+        let resource = attributes(&settings(&[]), None, None);
         assert!(!resource.contains_key("service.instance.id"));
         assert!(resource.values().all(|value| !value.is_empty()));
     }
@@ -108,7 +133,7 @@ mod tests {
     #[test]
     fn each_vm_has_an_instance_id_of_its_own_with_or_without_instance_metadata() {
         let id = |identity, vm_name| {
-            let resource = of(&settings(&[]), identity, vm_name);
+            let resource = attributes(&settings(&[]), identity, vm_name);
             resource.get("service.instance.id").cloned()
         };
         let identity = identity();
@@ -128,7 +153,7 @@ mod tests {
             ),
             ("OTEL_SERVICE_NAME", "maintenance"),
         ]);
-        let resource = of(&given, Some(&identity()), None);
+        let resource = attributes(&given, Some(&identity()), None);
         let get = |name: &str| resource.get(name).map(String::as_str);
         assert_eq!(get("service.name"), Some("maintenance"));
         assert_eq!(get("host.name"), Some("mine"));

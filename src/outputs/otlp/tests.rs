@@ -57,7 +57,7 @@ fn page_lists_the_resource() {
         zone: "2".to_owned(),
         ..identity()
     };
-    let resource = resource::of(&settings(&[]), Some(&identity), None);
+    let resource = resource::attributes(&settings(&[]), Some(&identity), None);
     assert_table("Resource", resource.into_keys());
     assert!(PAGE.contains(resource::SCHEMA_URL));
 }

@@ -32,7 +32,8 @@ use azure_scheduled_events_exporter::{
     time::{Clock, Moment, Timestamp},
     worker::Worker,
 };
-use opentelemetry::trace::SpanId;
+use opentelemetry::logs::AnyValue;
+use opentelemetry_sdk::logs::SdkLogRecord;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -283,11 +284,11 @@ async fn send(
         for (_, batch) in all.iter().filter(|(of, _)| *of == signal) {
             spans.extend(batch.spans().map(|span| {
                 (
-                    SpanId::from_bytes(span.span_id).to_string(),
-                    span.name.clone(),
+                    span.span_context.span_id().to_string(),
+                    span.name.to_string(),
                 )
             }));
-            records.extend(batch.log_records().map(|record| record.uid.clone()));
+            records.extend(batch.log_records().map(uid));
             spool.append(batch.clone(), Clock::start().now());
         }
         let mut counts = spool.counts();
@@ -298,6 +299,14 @@ async fn send(
         running.await.unwrap();
     }
     (spans, records)
+}
+
+fn uid(record: &SdkLogRecord) -> String {
+    let mut attributes = record.attributes_iter();
+    match attributes.find(|(key, _)| key.as_str() == "log.record.uid") {
+        Some((_, AnyValue::String(uid))) => uid.to_string(),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// One trace with a root for each VM, which is the parent of all other spans of the VM.

@@ -328,10 +328,10 @@ fn the_trace_shows_a_drain_of_an_approval_that_failed_too_often() {
     let whole = vm.spans.last().unwrap();
     let time = |name: &str| {
         let event = whole.events.iter().find(|event| event.name == name);
-        event.map(|event| event.at)
+        event.map(|event| event.timestamp)
     };
-    assert_eq!(time("approval_decided"), Some(at(0)));
-    assert_eq!(time("approval_withdrawn"), Some(withdrawn_at));
+    assert_eq!(time("approval_decided"), Some(at(0).into()));
+    assert_eq!(time("approval_withdrawn"), Some(withdrawn_at.into()));
 }
 
 #[test]

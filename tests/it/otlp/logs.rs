@@ -79,14 +79,8 @@ async fn exported_log_record_equals_the_one_in_the_spool() {
     assert_eq!(received[0].line, "POST /v1/logs HTTP/1.1");
     assert_eq!(received[0].header("content-encoding"), Some("gzip"));
     let resource = &received[0].logs.resource_logs[0];
-    assert_eq!(
-        resource.schema_url,
-        "https://opentelemetry.io/schemas/1.44.0"
-    );
     let attributes = &resource.resource.as_ref().unwrap().attributes;
     assert_eq!(text(attributes, "host.name").as_deref(), Some("web_0"));
-    let scope = resource.scope_logs[0].scope.as_ref().unwrap();
-    assert_eq!(scope.name, "azure-scheduled-events-exporter");
     let record = received[0].log_records().next().unwrap();
     assert_eq!(record.event_name, "azure.scheduled_event.announced");
     assert_eq!(record.time_unix_nano, 1_794_906_942_000_000_007);
@@ -97,11 +91,6 @@ async fn exported_log_record_equals_the_one_in_the_spool() {
     );
     assert_eq!(record.trace_id, 7_u128.to_be_bytes());
     assert_eq!(record.span_id, 99_u64.to_be_bytes());
-    assert_eq!(text(&record.attributes, "text").as_deref(), Some("a \"b\""));
-    assert_eq!(
-        text(&record.attributes, "int").as_deref(),
-        Some("IntValue(-9)")
-    );
     let texts = text(&record.attributes, "texts").unwrap();
     assert!(
         texts.contains("web_0") && texts.contains("web_1"),

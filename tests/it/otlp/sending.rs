@@ -5,20 +5,27 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use azure_scheduled_events_exporter::{
     file::OsFilesystem,
     otlp::{
-        attribute::{Attribute, Value},
         batch::{Batch, Record},
-        log_record::{EventName, LogRecord, Severity},
         sender::{self, Connection, RetryTiming},
         settings::{ExporterSettings, OtlpSettings},
         signal::Signal,
         spool::{Spool, SpoolHandle, SpoolLimits},
-        trace::{Span, SpanEvent},
     },
     snapshot::ExportCounts,
     time::{Clock, Timestamp},
     worker::Worker,
 };
-use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use opentelemetry::{
+    Array, InstrumentationScope, KeyValue, Value,
+    logs::{AnyValue, LogRecord as _, Logger as _, LoggerProvider as _, Severity},
+    trace::{Event, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState},
+};
+use opentelemetry_proto::tonic::common::v1::{KeyValue as SentAttribute, any_value};
+use opentelemetry_sdk::{
+    Resource,
+    logs::SdkLoggerProvider,
+    trace::{SpanData, SpanEvents, SpanLinks},
+};
 use serde_json::json;
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
@@ -148,58 +155,71 @@ pub(super) fn batch_of(numbers: std::ops::RangeInclusive<u64>) -> Batch {
     whole
 }
 
+fn resource() -> Resource {
+    let attributes = [KeyValue::new("host.name", "web_0")];
+    Resource::builder_empty()
+        .with_attributes(attributes)
+        .build()
+}
+
 /// One span whose name is the number.
 pub(super) fn batch(number: u64) -> Batch {
-    let attribute = |key: &str, value| Attribute {
-        key: key.to_owned(),
-        value,
-    };
-    let span = Span {
-        trace_id: 7_u128.to_be_bytes(),
-        span_id: number.to_be_bytes(),
-        parent_span_id: Some(99_u64.to_be_bytes()),
-        name: number.to_string(),
-        start: at(1),
-        end: at(2_000_000_003),
+    let mut events = SpanEvents::default();
+    let attributes = vec![KeyValue::new("text", "x")];
+    events
+        .events
+        .push(Event::new("rescheduled", at(5).into(), attributes, 0));
+    let texts = ["web_0", "web_1"].map(Into::into).into();
+    let span = SpanData {
+        span_context: SpanContext::new(
+            TraceId::from(7),
+            SpanId::from(number),
+            TraceFlags::SAMPLED,
+            false,
+            TraceState::default(),
+        ),
+        parent_span_id: SpanId::from(99),
+        parent_span_is_remote: false,
+        span_kind: SpanKind::Internal,
+        name: number.to_string().into(),
+        start_time: at(1).into(),
+        end_time: at(2_000_000_003).into(),
         attributes: vec![
-            attribute("text", Value::Text("a \"b\"".to_owned())),
-            attribute("int", Value::Int(-9)),
-            attribute("float", Value::Float(7.25)),
-            attribute(
-                "texts",
-                Value::Texts(vec!["web_0".to_owned(), "web_1".to_owned()]),
-            ),
+            KeyValue::new("text", "a \"b\""),
+            KeyValue::new("int", -9_i64),
+            KeyValue::new("float", 7.25),
+            KeyValue::new("texts", Value::Array(Array::String(texts))),
         ],
-        events: vec![SpanEvent {
-            name: "rescheduled".to_owned(),
-            at: at(5),
-            attributes: vec![attribute("text", Value::Text("x".to_owned()))],
-        }],
-        error: None,
+        dropped_attributes_count: 0,
+        events,
+        links: SpanLinks::default(),
+        status: Status::Unset,
+        instrumentation_scope: InstrumentationScope::default(),
     };
     Batch {
-        resource: BTreeMap::from([("host.name".to_owned(), "web_0".to_owned())]),
+        resource: resource(),
         records: vec![Record::Span(span)],
     }
 }
 
 /// One log record whose body is the number.
 pub(super) fn log_batch(number: u64) -> Batch {
-    let batch = batch(number);
-    let attributes = batch.spans().next().unwrap().attributes.clone();
-    let record = LogRecord {
-        name: EventName::Announced,
-        at: at(7),
-        severity: Severity::Error,
-        body: number.to_string(),
-        trace_id: 7_u128.to_be_bytes(),
-        span_id: 99_u64.to_be_bytes(),
-        uid: String::new(),
-        attributes,
-    };
+    let logger = SdkLoggerProvider::builder().build().logger("test");
+    let mut record = logger.create_log_record();
+    record.set_event_name("azure.scheduled_event.announced");
+    record.set_timestamp(at(7).into());
+    record.set_observed_timestamp(at(7).into());
+    record.set_severity_number(Severity::Error);
+    record.set_trace_context(
+        TraceId::from(7),
+        SpanId::from(99),
+        Some(TraceFlags::SAMPLED),
+    );
+    record.set_body(number.to_string().into());
+    record.add_attribute("texts", AnyValue::from_iter(["web_0", "web_1"]));
     Batch {
+        resource: resource(),
         records: vec![Record::Log(record)],
-        ..batch
     }
 }
 
@@ -231,7 +251,7 @@ pub(super) fn base(collector: &FakeCollector) -> String {
     format!("http://{}", collector.address)
 }
 
-pub(super) fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
+pub(super) fn text(attributes: &[SentAttribute], key: &str) -> Option<String> {
     let found = attributes.iter().find(|attribute| attribute.key == key)?;
     match found.value.as_ref()?.value.as_ref()? {
         any_value::Value::StringValue(text) => Some(text.clone()),

@@ -5,13 +5,10 @@ use std::collections::BTreeMap;
 use azure_scheduled_events_exporter::{
     engine::LogEntry,
     lifecycle::TransitionKind,
-    otlp::{
-        attribute::{Attribute, Value as AttributeValue},
-        batch::Batch,
-        log_record::EventName,
-        trace::Span,
-    },
+    otlp::{batch::Batch, log_record::EventName},
 };
+use opentelemetry::{KeyValue, logs::AnyValue, trace::SpanId};
+use opentelemetry_sdk::{logs::SdkLogRecord, trace::SpanData};
 use serde_json::Value;
 
 use crate::support::exporter::Metrics;
@@ -118,7 +115,7 @@ fn stops_this_vm_soon(event: &Value) -> bool {
 
 /// The end of an event of this VM in the log, the spans and the log records of one input.
 pub(super) fn assert_one_outcome(log: &[LogEntry], batches: &[Batch], context: &str) {
-    let is_whole = |span: &&Span| span.parent_span_id.is_none();
+    let is_whole = |span: &&SpanData| span.parent_span_id == SpanId::INVALID;
     for entry in log {
         let LogEntry::Transition(transition) = entry else {
             continue;
@@ -126,44 +123,55 @@ pub(super) fn assert_one_outcome(log: &[LogEntry], batches: &[Batch], context: &
         let TransitionKind::Ended(outcome) = transition.kind else {
             continue;
         };
-        let id = Some(transition.tracked.event.id.as_str());
-        let is_same =
-            |attributes| attribute(attributes, "azure.scheduled_event.id").as_deref() == id;
+        let id = Some(transition.tracked.event.id.as_str().to_owned());
         let (mut spans, mut records) = (0, 0);
         for span in batches.iter().flat_map(Batch::spans).filter(is_whole) {
-            let value = attribute(&span.attributes, "azure.scheduled_event.outcome");
-            if is_same(&span.attributes) && value.is_some() {
+            let value = span_attribute(span, "outcome");
+            if span_attribute(span, "id") == id && value.is_some() {
                 assert_eq!(value.as_deref(), Some(outcome.as_str()), "{context}: span");
                 spans += 1;
             }
         }
-        for record in batches.iter().flat_map(Batch::log_records) {
-            if is_same(&record.attributes) && record.name == EventName::Ended {
-                let value = attribute(&record.attributes, "azure.scheduled_event.outcome");
-                assert_eq!(
-                    value.as_deref(),
-                    Some(outcome.as_str()),
-                    "{context}: record"
-                );
-                let is_advisory = record.body.contains("advisory");
-                let message = if is_advisory {
-                    "ended"
-                } else {
-                    outcome.as_str()
-                };
-                assert!(record.body.contains(message), "{context}: {}", record.body);
-                records += 1;
-            }
+        let is_end = |it: &&SdkLogRecord| it.event_name() == Some(EventName::Ended.as_str());
+        let ends = batches.iter().flat_map(Batch::log_records).filter(is_end);
+        for record in ends.filter(|it| record_attribute(it, "id") == id) {
+            let value = record_attribute(record, "outcome");
+            assert_eq!(
+                value.as_deref(),
+                Some(outcome.as_str()),
+                "{context}: record"
+            );
+            let body = text(record.body().unwrap()).unwrap();
+            let is_advisory = body.contains("advisory");
+            let message = if is_advisory {
+                "ended"
+            } else {
+                outcome.as_str()
+            };
+            assert!(body.contains(message), "{context}: {body}");
+            records += 1;
         }
         let is_own = transition.tracked.scope.as_str() == "self";
         assert_eq!((spans > 0, records > 0), (is_own, is_own), "{context}");
     }
 }
 
-fn attribute(attributes: &[Attribute], key: &str) -> Option<String> {
-    let attribute = attributes.iter().find(|attribute| attribute.key == key)?;
-    match &attribute.value {
-        AttributeValue::Text(text) => Some(text.clone()),
+fn span_attribute(span: &SpanData, name: &str) -> Option<String> {
+    let is_named = |it: &&KeyValue| it.key.as_str() == format!("azure.scheduled_event.{name}");
+    let attribute = span.attributes.iter().find(is_named)?;
+    Some(attribute.value.to_string())
+}
+
+fn record_attribute(record: &SdkLogRecord, name: &str) -> Option<String> {
+    let name = format!("azure.scheduled_event.{name}");
+    let mut attributes = record.attributes_iter();
+    let (_, value) = attributes.find(|(key, _)| key.as_str() == name)?;
+    text(value)
+}
+
+fn text(value: &AnyValue) -> Option<String> {
+    match value {
+        AnyValue::String(text) => Some(text.to_string()),
         _ => None,
     }
 }

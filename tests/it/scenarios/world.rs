@@ -17,7 +17,7 @@ use azure_scheduled_events_exporter::{
     metrics::{self, MetricsOptions, exposition::Format},
     otlp::{
         batch::{self, Batch},
-        log_record::{EventName, Severity},
+        log_record::EventName,
     },
     pause::PERIOD,
     server::ServerLimits,
@@ -25,6 +25,7 @@ use azure_scheduled_events_exporter::{
     state::{Directory, Found},
     time::{Moment, Timestamp},
 };
+use opentelemetry::logs::Severity;
 
 use super::{
     agreement::{Outputs, assert_one_outcome},
@@ -134,9 +135,10 @@ impl World {
             std::mem::take(&mut self.batches),
         );
         assert_one_outcome(&log, &batches, context);
-        let mut records = batches.iter().flat_map(Batch::log_records);
+        let records = batches.iter().flat_map(Batch::log_records);
         let is_critical_start = records
-            .any(|record| record.name == EventName::Started && record.severity == Severity::Error);
+            .filter(|record| record.event_name() == Some(EventName::Started.as_str()))
+            .any(|record| record.severity_number() == Some(Severity::Error));
         assert!(
             !is_critical_start || !outputs.is_serving,
             "{context}: a critical page"

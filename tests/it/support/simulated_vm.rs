@@ -11,12 +11,13 @@ use azure_scheduled_events_exporter::{
     document::{self, Answer},
     engine::{Effect, Engine, EngineConfig, Input, LogEntry, SavedState},
     event::EventId,
-    otlp::{batch, settings::OtlpSettings, trace::Span},
+    otlp::{batch, settings::OtlpSettings},
     server::ServerLimits,
     snapshot::Snapshot,
     state::{Directory, Found},
     time::{Moment, Timestamp},
 };
+use opentelemetry_sdk::trace::SpanData;
 use serde_json::{Value, json};
 
 use super::exporter::Metrics;
@@ -40,7 +41,7 @@ pub(crate) struct SimulatedVm {
     /// How often the state was saved.
     pub(crate) saves: usize,
     pub(crate) log: Vec<LogEntry>,
-    pub(crate) spans: Vec<Span>,
+    pub(crate) spans: Vec<SpanData>,
 }
 
 fn start() -> Moment {

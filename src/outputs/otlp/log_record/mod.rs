@@ -4,12 +4,18 @@
 //! same kind, such as the new `NotBefore`, but not of the time: a record that is made again after a crash has the same
 //! one. Only events that name this VM have records, as with spans.
 
-use serde::{Deserialize, Serialize};
+use opentelemetry::{
+    Array, KeyValue, Value,
+    logs::{AnyValue, LogRecord as _, Logger as _, LoggerProvider as _, Severity},
+    trace::TraceFlags,
+};
+use opentelemetry_sdk::logs::{SdkLogRecord, SdkLoggerProvider};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::{
-    attribute::{Attribute, Key, closed_set},
+    attribute::{self, Key, closed_set},
+    resource::SERVICE,
     trace::{self, NAMESPACE, SpanPhase},
 };
 use crate::{
@@ -22,37 +28,9 @@ use crate::{
     },
 };
 
-/// An event of OpenTelemetry (<https://opentelemetry.io/docs/specs/semconv/general/events/>): a log record with a name.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LogRecord {
-    pub name: EventName,
-    pub at: Timestamp,
-    pub severity: Severity,
-    /// For people; one line.
-    pub body: String,
-    pub trace_id: [u8; 16],
-    /// The id of the span `announced` in the record of the announcement, else that of the span of the whole event.
-    pub span_id: [u8; 8],
-    /// The value of `log.record.uid`.
-    pub uid: String,
-    pub attributes: Vec<Attribute>,
-}
-
-/// The highest severity of the alerts that the event has at that time, in OpenTelemetry's terms.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Alerts of severity `info`, no alert, or the event has ended.
-    Info,
-    /// `warning`
-    Warn,
-    /// `critical`
-    Error,
-}
-
 closed_set! {
     /// What happened: the names of log records, which are the values of `EventName` in OTLP.
-    #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[derive(PartialOrd, Ord, Hash)]
     pub enum EventName {
         Advisory = "azure.scheduled_event.advisory",
         Amended = "azure.scheduled_event.amended",
@@ -79,7 +57,7 @@ impl EventName {
 }
 
 /// The log records of a transition. The snapshot has the name of this VM.
-pub(crate) fn records(transition: &Transition, vm: &str, snapshot: &Snapshot) -> Vec<LogRecord> {
+pub(crate) fn records(transition: &Transition, vm: &str, snapshot: &Snapshot) -> Vec<SdkLogRecord> {
     let tracked = transition.tracked.as_ref();
     let is_own = tracked.scope == EventScope::Own;
     let was_own = match transition.kind {
@@ -101,7 +79,7 @@ pub(crate) fn records(transition: &Transition, vm: &str, snapshot: &Snapshot) ->
 
 /// The records of the announcement, start and end so far, for an event that was found to name this VM after it was
 /// first seen.
-pub(crate) fn backfill(tracked: &TrackedEvent, vm: &str, snapshot: &Snapshot) -> Vec<LogRecord> {
+pub(crate) fn backfill(tracked: &TrackedEvent, vm: &str, snapshot: &Snapshot) -> Vec<SdkLogRecord> {
     let past = [
         Some((TransitionKind::Announced, tracked.first_seen_at)),
         tracked.started_at.map(|at| (TransitionKind::Started, at)),
@@ -115,36 +93,53 @@ pub(crate) fn backfill(tracked: &TrackedEvent, vm: &str, snapshot: &Snapshot) ->
         .collect()
 }
 
+/// An event of OpenTelemetry (<https://opentelemetry.io/docs/specs/semconv/general/events/>): a log record with a name.
 fn record(
     tracked: &TrackedEvent,
     kind: &TransitionKind,
     at: Timestamp,
     vm: &str,
     snapshot: &Snapshot,
-) -> LogRecord {
+) -> SdkLogRecord {
     let event = &tracked.event;
     let name = name(tracked, kind);
     let phase = match kind {
         TransitionKind::Announced => SpanPhase::Announced,
         _ => SpanPhase::Whole,
     };
-    let severity = assessment::severity(tracked, at);
     let summary = assessment::message(tracked, snapshot, at).summary;
-    let mut attributes = trace::attributes(tracked, phase);
-    attributes.extend(details(kind));
-    LogRecord {
-        name,
-        at,
-        severity: match severity {
-            Some("critical") => Severity::Error,
-            Some("warning") => Severity::Warn,
-            _ => Severity::Info,
-        },
-        body: format!("{}: {summary}", name.title()),
-        trace_id: event.id.trace_id(),
-        span_id: trace::span_id(event, vm, phase),
-        uid: uid(tracked, vm, name, kind),
-        attributes,
+    // The SDK has no other way to make an empty record. The logger exports nothing.
+    let logger = SdkLoggerProvider::builder().build().logger(SERVICE);
+    let mut record = logger.create_log_record();
+    record.set_event_name(name.as_str());
+    record.set_timestamp(at.into());
+    record.set_observed_timestamp(at.into());
+    // The highest severity of the alerts that the event has at that time.
+    record.set_severity_number(match assessment::severity(tracked, at) {
+        Some("critical") => Severity::Error,
+        Some("warning") => Severity::Warn,
+        _ => Severity::Info,
+    });
+    record.set_body(format!("{}: {summary}", name.title()).into());
+    record.set_trace_context(
+        trace::trace_id(event),
+        trace::span_id(event, vm, phase),
+        Some(TraceFlags::SAMPLED),
+    );
+    record.add_attribute(Key::Uid.as_str(), uid(tracked, vm, name, kind));
+    let attributes = attribute::of(tracked, phase == SpanPhase::Announced);
+    for KeyValue { key, value, .. } in attributes.into_iter().chain(details(kind)) {
+        record.add_attribute(key, any_value(value));
+    }
+    record
+}
+
+fn any_value(value: Value) -> AnyValue {
+    match value {
+        Value::I64(number) => number.into(),
+        Value::F64(number) => number.into(),
+        Value::Array(Array::String(texts)) => texts.into_iter().collect(),
+        text => text.to_string().into(),
     }
 }
 
@@ -165,17 +160,15 @@ fn name(tracked: &TrackedEvent, kind: &TransitionKind) -> EventName {
 }
 
 /// What the attributes of the event do not say.
-fn details(kind: &TransitionKind) -> Option<Attribute> {
+fn details(kind: &TransitionKind) -> Option<KeyValue> {
     match kind {
         TransitionKind::Rescheduled(Rescheduling {
             from: Some(from), ..
-        }) => Some(Attribute::text(Key::RescheduledFrom, from.rfc3339())),
+        }) => Some(Key::RescheduledFrom.with_text(from.rfc3339())),
         TransitionKind::Interrupted(interruption) => {
-            Some(trace::seconds(Key::Interruption, interruption.length))
+            Some(Key::Interruption.with_seconds(interruption.length))
         }
-        TransitionKind::StatusChanged(was) => {
-            Some(Attribute::text(Key::PreviousStatus, was.as_str()))
-        }
+        TransitionKind::StatusChanged(was) => Some(Key::PreviousStatus.with_text(was.as_str())),
         _ => None,
     }
 }

@@ -1,14 +1,13 @@
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::SystemTime};
+
+use opentelemetry::trace::{SpanId, TraceId};
 
 use super::*;
 use crate::{
     azure::event::{Event, EventId, EventType, Status},
-    outputs::{
-        otlp::attribute::Value,
-        otlp::fixtures::{
-            ID, OWN, document, event, get, interruption, moment, moved, of_another_vm, tracker,
-            transitions_of, vm,
-        },
+    outputs::otlp::fixtures::{
+        ID, OWN, document, event, interruption, moment, moved, of_another_vm, tracker,
+        transitions_of, vm,
     },
 };
 
@@ -16,20 +15,67 @@ fn snapshot() -> Snapshot {
     Snapshot::empty(Some(Arc::from(OWN)), moment(0))
 }
 
-fn records_of(transitions: &[Transition]) -> Vec<LogRecord> {
+fn records_of(transitions: &[Transition]) -> Vec<Sent> {
     let snapshot = snapshot();
     let transitions = transitions.iter();
     transitions
         .flat_map(|transition| records(transition, &vm(), &snapshot))
+        .map(|record| sent(&record))
         .collect()
 }
 
+/// What a record says.
+#[derive(Debug)]
+struct Sent {
+    name: EventName,
+    at: SystemTime,
+    severity: Severity,
+    body: String,
+    trace_id: TraceId,
+    span_id: SpanId,
+    uid: String,
+    attributes: Vec<(String, AnyValue)>,
+}
+
+fn sent(record: &SdkLogRecord) -> Sent {
+    let text = |value: Option<&AnyValue>| match value {
+        Some(AnyValue::String(text)) => text.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let name = record.event_name().unwrap();
+    let mut names = EventName::ALL.iter();
+    let context = record.trace_context().unwrap();
+    let attributes = record.attributes_iter().cloned();
+    let attributes: Vec<_> = attributes
+        .map(|(key, value)| (key.to_string(), value))
+        .collect();
+    let at = record.timestamp().unwrap();
+    assert_eq!(record.observed_timestamp(), Some(at));
+    Sent {
+        name: *names.find(|it| it.as_str() == name).unwrap(),
+        at,
+        severity: record.severity_number().unwrap(),
+        body: text(record.body()),
+        trace_id: context.trace_id,
+        span_id: context.span_id,
+        uid: text(get(&attributes, "log.record.uid")),
+        attributes,
+    }
+}
+
+fn get<'a>(attributes: &'a [(String, AnyValue)], name: &str) -> Option<&'a AnyValue> {
+    let mut attributes = attributes.iter();
+    attributes
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value)
+}
+
 /// The records of a sequence of documents, each with the second when it is observed.
-fn observe(documents: &[(i64, Vec<Event>)]) -> Vec<LogRecord> {
+fn observe(documents: &[(i64, Vec<Event>)]) -> Vec<Sent> {
     records_of(&transitions_of(documents))
 }
 
-fn uids(records: &[LogRecord]) -> Vec<&str> {
+fn uids(records: &[Sent]) -> Vec<&str> {
     records.iter().map(|record| record.uid.as_str()).collect()
 }
 
@@ -49,7 +95,7 @@ fn updating() -> Event {
     }
 }
 
-fn shown(records: &[LogRecord]) -> Vec<(&str, Severity, &str)> {
+fn shown(records: &[Sent]) -> Vec<(&str, Severity, &str)> {
     let shown = records
         .iter()
         .map(|record| (record.name.as_str(), record.severity, record.body.as_str()));
@@ -105,7 +151,13 @@ fn each_transition_has_a_record_with_name_severity_and_text() {
         .collect();
     assert_eq!(shown(&all)[..5], expected);
     let times: Vec<_> = all.iter().map(|record| record.at).collect();
-    assert_eq!(times[..2], [moment(1_000).wall, moment(1_010).wall]);
+    assert_eq!(
+        times[..2],
+        [
+            SystemTime::from(moment(1_000).wall),
+            SystemTime::from(moment(1_010).wall)
+        ]
+    );
 }
 
 #[test]
@@ -135,12 +187,15 @@ fn approvals_interruptions_and_amendments_have_records_too() {
     assert_eq!(names, expected);
     let lengths: Vec<_> = all
         .iter()
-        .filter_map(|record| get(&record.attributes, "interruption"))
+        .filter_map(|record| get(&record.attributes, "azure.scheduled_event.interruption"))
         .collect();
-    assert_eq!(lengths, [&Value::Float(7.25), &Value::Float(2.0)]);
+    assert_eq!(lengths, [&AnyValue::Double(7.25), &AnyValue::Double(2.0)]);
     assert_eq!(
-        get(&all[4].attributes, "observed_interruption"),
-        Some(&Value::Float(7.25))
+        get(
+            &all[4].attributes,
+            "azure.scheduled_event.observed_interruption"
+        ),
+        Some(&AnyValue::Double(7.25))
     );
 }
 
@@ -174,10 +229,10 @@ fn record_has_the_trace_and_a_span_of_the_event() {
         .collect();
     assert!(
         all.iter()
-            .all(|record| record.trace_id == spans[0].trace_id)
+            .all(|record| record.trace_id == spans[0].span_context.trace_id())
     );
-    assert_eq!(all[0].span_id, spans[0].span_id);
-    assert_eq!(all[1].span_id, spans.last().unwrap().span_id);
+    assert_eq!(all[0].span_id, spans[0].span_context.span_id());
+    assert_eq!(all[1].span_id, spans.last().unwrap().span_context.span_id());
 }
 
 #[test]
@@ -209,7 +264,7 @@ fn record_that_is_made_again_has_the_same_uid_whatever_the_time() {
     let announced = transitions_of(&[(1_000, vec![event(Status::Scheduled)])]);
     let other = trace::vm_key(None, Some("web_1"));
     let elsewhere = records(&announced[0], &other, &snapshot());
-    assert_ne!(elsewhere[0].uid, records_of(&announced)[0].uid);
+    assert_ne!(sent(&elsewhere[0]).uid, records_of(&announced)[0].uid);
 }
 
 #[test]
@@ -266,9 +321,9 @@ fn only_events_of_this_vm_have_records_and_a_late_name_backfills_them() {
     ]);
     let named: Vec<_> = all.iter().map(|record| (record.name, record.at)).collect();
     let expected = [
-        (EventName::Announced, moment(1_000).wall),
-        (EventName::Started, moment(2_010).wall),
-        (EventName::Ended, moment(2_030).wall),
+        (EventName::Announced, SystemTime::from(moment(1_000).wall)),
+        (EventName::Started, SystemTime::from(moment(2_010).wall)),
+        (EventName::Ended, SystemTime::from(moment(2_030).wall)),
     ];
     assert_eq!(named, expected);
     let usual = observe(&[
@@ -299,6 +354,9 @@ fn event_that_leaves_this_vm_has_a_last_record() {
     let names: Vec<_> = all.iter().map(|record| record.name).collect();
     assert_eq!(names, [EventName::Announced, EventName::Amended]);
     assert_eq!(all[1].severity, Severity::Info);
-    let names = Value::Texts(vec!["web_1".to_owned()]);
-    assert_eq!(get(&all[1].attributes, "resources"), Some(&names));
+    let names = AnyValue::from_iter(["web_1"]);
+    assert_eq!(
+        get(&all[1].attributes, "azure.scheduled_event.resources"),
+        Some(&names)
+    );
 }

@@ -31,7 +31,6 @@ use super::{
     flush,
     metric_requests::{points, requests},
     response::{Disposition, Retry},
-    sdk,
     series::UnconfirmedPushes,
 };
 use crate::{
@@ -227,7 +226,7 @@ fn resource_metrics(
     metrics: Vec<Metric>,
 ) -> ResourceMetrics {
     let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
-    let resource = sdk::resource(&resource::of(settings, identity, vm_name));
+    let resource = resource::of(settings, identity, vm_name);
     let resource = ResourceAttributesWithSchema::from(&resource);
     ResourceMetrics {
         resource: Some(Resource {
@@ -235,7 +234,7 @@ fn resource_metrics(
             ..Resource::default()
         }),
         scope_metrics: vec![ScopeMetrics {
-            scope: Some((sdk::scope(), None).into()),
+            scope: Some((resource::scope(), None).into()),
             metrics,
             ..ScopeMetrics::default()
         }],

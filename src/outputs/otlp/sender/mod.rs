@@ -11,12 +11,10 @@ mod grpc;
 mod metric_requests;
 pub mod metrics;
 mod response;
-mod sdk;
 mod series;
 
 use std::{future::Future, pin::pin, time::Duration};
 
-use opentelemetry::trace::{SpanId, TraceId};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -24,7 +22,7 @@ use tracing::{info, warn};
 pub use self::connection::{Connection, RetryTiming};
 use self::response::{Disposition, Retry};
 use super::{
-    batch::{Batch, Record},
+    request::EncodedBatch,
     signal::Signal,
     spool::{Spool, SpoolHandle},
 };
@@ -136,18 +134,10 @@ impl Sender {
         }
     }
 
-    async fn send(&mut self, id: u64, batch: Batch) -> Result<(), Retry> {
-        let count = batch.records.len() as u64;
-        let signal = self.connection.settings.signal;
-        let records = signal.records();
-        let disposition = match sdk::encode(&batch, signal).await {
-            Ok(body) => self.connection.attempt(body).await,
-            Err(error) => {
-                let retry = Retry::new(ExportFailure::Connect, error.to_string());
-                self.connection.failed(retry.reason, &retry.message);
-                Disposition::Retry(retry)
-            }
-        };
+    async fn send(&mut self, id: u64, batch: EncodedBatch) -> Result<(), Retry> {
+        let count = batch.count();
+        let records = self.connection.settings.signal.records();
+        let disposition = self.connection.attempt(batch.body.clone()).await;
         self.is_probed |= !matches!(disposition, Disposition::Retry(_));
         let (dropped, reason) = match disposition {
             Disposition::Accepted { rejected, message } => {
@@ -164,7 +154,7 @@ impl Sender {
                 }
                 // A partial success does not name the rejected ones.
                 if rejected < count {
-                    log_sent(&batch);
+                    batch.log_sent();
                 }
                 (rejected, DropReason::Rejected)
             }
@@ -220,29 +210,6 @@ impl Sender {
             () = sleep(delay) => {}
             () = self.spool.appended(), if retry.after.is_none() => {}
             () = self.stop.cancelled() => {}
-        }
-    }
-}
-
-/// One line per record that a collector has accepted, so that the log leads to the trace.
-fn log_sent(batch: &Batch) {
-    for record in &batch.records {
-        match record {
-            Record::Span(span) => info!(
-                trace_id = TraceId::from_bytes(span.trace_id).to_string(),
-                span_id = SpanId::from_bytes(span.span_id).to_string(),
-                span = span.name,
-                start = span.start.rfc3339_millis(),
-                end = span.end.rfc3339_millis(),
-                "span sent"
-            ),
-            Record::Log(record) => info!(
-                trace_id = TraceId::from_bytes(record.trace_id).to_string(),
-                uid = record.uid,
-                event = record.name.as_str(),
-                at = record.at.rfc3339_millis(),
-                "log record sent"
-            ),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The directory of the spool.
 
-use std::io;
+use std::{io, path::Path};
 
 use tracing::{info, warn};
 
@@ -12,17 +12,19 @@ use crate::{
 
 /// Unreadable files that are kept for inspection.
 pub(super) const MAX_SET_ASIDE: usize = 16;
+/// The body of a request of OTLP over HTTP in protobuf.
+const SUFFIX: &str = ".otlp";
 pub(super) const ASIDE: &str = ".unreadable";
 /// Files with larger numbers are foreign: later ones must not overflow.
 const MAX_ID: u64 = u64::MAX / 2;
 
 pub(super) fn file_name(id: u64, records: u64) -> String {
-    format!("{id:020}-{records}.json")
+    format!("{id:020}-{records}{SUFFIX}")
 }
 
 /// The id and the number of records. `None` unless the name is one that [`file_name`] makes.
 fn parse(name: &str) -> Option<(u64, u64)> {
-    let (id, records) = name.strip_suffix(".json")?.split_once('-')?;
+    let (id, records) = name.strip_suffix(SUFFIX)?.split_once('-')?;
     // A sum of 32-bit numbers of all files does not overflow.
     let (id, records) = (id.parse().ok()?, records.parse::<u32>().ok()?.into());
     (id <= MAX_ID && file_name(id, records) == name).then_some((id, records))
@@ -48,7 +50,7 @@ impl Spool {
         self.is_loaded = true;
         let mut restored = 0;
         for (name, bytes) in found {
-            if name.ends_with(&format!(".json{DRAFT_SUFFIX}")) {
+            if name.ends_with(&format!("{SUFFIX}{DRAFT_SUFFIX}")) {
                 self.remove(name);
             } else if let Some((id, records)) = parse(&name) {
                 if bytes > self.limits.max_batch_bytes() {
@@ -60,6 +62,8 @@ impl Spool {
                     self.last_id = self.last_id.max(id);
                     self.entries.insert(id, SpoolEntry::new(records, bytes));
                 }
+            } else if Path::new(&name).extension().is_some_and(|it| it == "json") {
+                warn!(file = name, "spool file of an earlier version is not sent");
             }
         }
         self.count(|counts| counts.spooled += restored);

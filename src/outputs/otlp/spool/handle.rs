@@ -7,7 +7,7 @@ use std::{
 
 use tokio::sync::{Notify, watch};
 
-use super::{Batch, Spool};
+use super::{Batch, EncodedBatch, Spool};
 use crate::{
     base::{time::Moment, worker::Worker},
     core::snapshot::{DropReason, ExportCounts},
@@ -74,7 +74,7 @@ impl SpoolHandle {
         self.appended.notified().await;
     }
 
-    pub(in crate::outputs::otlp) async fn next(&self) -> Option<(u64, Batch)> {
+    pub(in crate::outputs::otlp) async fn next(&self) -> Option<(u64, EncodedBatch)> {
         // The notification of a batch that is seen below must not end a later backoff.
         pin!(self.appended.notified()).enable();
         self.with(Spool::next).await.flatten()

@@ -1,9 +1,9 @@
 //! A bounded queue of unsent batches of one signal, in a directory or in memory.
 //!
 //! ```text
-//! <directory>/01794906942123456789-3.json     a batch: Unix time in nanoseconds, number of records
-//! <directory>/….json.new                      being written; removed at the next start after a crash
-//! <directory>/….json.unreadable               set aside: truncated, foreign, or of a newer exporter
+//! <directory>/01794906942123456789-3.otlp     a request: Unix time in nanoseconds, number of records
+//! <directory>/….otlp.new                      being written; removed at the next start after a crash
+//! <directory>/….otlp.unreadable               set aside: truncated or foreign
 //! ```
 //!
 //! Invariants: when `Spool::append` returns, the batch is on disk, or in memory until the disk accepts it; only
@@ -23,12 +23,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use bytes::Bytes;
 use tokio::sync::watch;
 use tracing::warn;
 
 pub use handle::SpoolHandle;
 
-use super::{batch::Batch, signal::Signal};
+use super::{
+    batch::Batch,
+    request::{self, EncodedBatch},
+    signal::Signal,
+};
 use crate::{
     base::{file::Filesystem, time::Moment},
     core::snapshot::{DropReason, ExportCounts},
@@ -67,7 +72,7 @@ struct SpoolEntry {
     records: u64,
     bytes: u64,
     /// The encoded batch, while it is not on disk.
-    memory: Option<Vec<u8>>,
+    memory: Option<Bytes>,
     /// How often it was postponed.
     postponed: u32,
 }
@@ -134,10 +139,11 @@ impl Spool {
     /// batch; a single record that exceeds it is dropped.
     pub(crate) fn append(&mut self, mut batch: Batch, now: Moment) {
         let count = batch.records.len();
-        let max = self.limits.max_batch_bytes();
-        let max_bytes = usize::try_from(max).unwrap_or(usize::MAX);
-        match batch.to_json(max_bytes) {
-            Ok(Some(content)) => self.append_encoded(content, count as u64, now),
+        let max_bytes = self.limits.max_batch_bytes();
+        match request::encode(&batch, self.signal) {
+            Ok(content) if content.len() as u64 <= max_bytes => {
+                self.append_encoded(content, count as u64, now);
+            }
             _ if count > 1 => {
                 let second = Batch {
                     records: batch.records.split_off(count / 2),
@@ -146,10 +152,11 @@ impl Spool {
                 self.append(batch, now);
                 self.append(second, now);
             }
-            _ => {
+            result => {
                 let names = self.signal.records();
                 warn!(
                     max_bytes,
+                    error = result.err().map(|error| error.to_string()),
                     "one of the {names} is too large for the spool, dropped"
                 );
                 self.count(|counts| counts.drop_records(DropReason::TooLarge, 1));
@@ -157,7 +164,7 @@ impl Spool {
         }
     }
 
-    fn append_encoded(&mut self, content: Vec<u8>, records: u64, now: Moment) {
+    fn append_encoded(&mut self, content: Bytes, records: u64, now: Moment) {
         let bytes = content.len() as u64;
         let is_loaded = self.load();
         self.make_room(bytes);
@@ -182,7 +189,7 @@ impl Spool {
 
     /// The oldest readable batch of those that were postponed least. It stays in the spool until `Spool::complete`, and
     /// is in flight until then or until `Spool::maintain`.
-    pub(crate) fn next(&mut self) -> Option<(u64, Batch)> {
+    pub(crate) fn next(&mut self) -> Option<(u64, EncodedBatch)> {
         let entries = self.entries.iter();
         let mut ids: Vec<_> = entries.map(|(id, entry)| (entry.postponed, *id)).collect();
         ids.sort_unstable();
@@ -192,20 +199,21 @@ impl Spool {
     }
 
     /// An unreadable batch is set aside, unless the error may be transient.
-    fn read(&mut self, id: u64) -> Option<(u64, Batch)> {
+    fn read(&mut self, id: u64) -> Option<(u64, EncodedBatch)> {
         let entry = self.entries.get(&id)?;
         let (file, count) = (file_name(id, entry.records), entry.records);
         let read = match (&entry.memory, &self.directory) {
             (Some(content), _) => Ok(content.clone()),
             (None, Some(directory)) => {
                 let max = self.limits.max_batch_bytes();
-                self.files.read(&directory.join(&file), max)
+                let read = self.files.read(&directory.join(&file), max);
+                read.map(Bytes::from)
             }
             (None, None) => Err(NotFound.into()),
         };
         let batch = read.and_then(|content| {
-            let batch = Batch::from_json(&content)?;
-            let is_complete = batch.records.len() as u64 == count;
+            let batch = EncodedBatch::decode(self.signal, content)?;
+            let is_complete = batch.count() == count;
             is_complete.then_some(batch).ok_or_else(|| {
                 io::Error::new(InvalidData, "another number of records than the name says")
             })
@@ -214,7 +222,7 @@ impl Spool {
             Ok(batch) => return Some((id, batch)),
             Err(error) => error,
         };
-        // The kinds of errors of JSON, and of files that are missing or too large.
+        // The kinds of errors of decoding, and of files that are missing or too large.
         if !matches!(
             error.kind(),
             InvalidData | UnexpectedEof | NotFound | FileTooLarge

@@ -16,14 +16,23 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use opentelemetry::{
+    KeyValue,
+    trace::{
+        Event as SpanEvent, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState,
+    },
+};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use uuid::{Uuid, uuid};
 
-use super::attribute::{Attribute, Key, Value, closed_set};
+use super::{
+    attribute::{self, Key, closed_set},
+    resource::scope,
+};
 use crate::{
     azure::{
         Identity,
-        event::{Event, EventScope, Source, resource_name},
+        event::{Event, EventScope},
     },
     base::{text::sanitize, time::Timestamp},
     core::lifecycle::{TrackedEvent, Transition, TransitionKind},
@@ -34,32 +43,6 @@ pub(super) const NAMESPACE: Uuid = uuid!("6c6f8d34-6a0f-4a53-8a7f-0c1b5f2e9d47")
 const PREFIX: &str = "scheduled_event";
 /// Jaeger 2 warns of a span that ends at its start: "negative duration".
 const MIN_LENGTH: Duration = Duration::from_nanos(1);
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Span {
-    /// Identifies the event; the same on each VM.
-    pub trace_id: [u8; 16],
-    /// Identifies event, VM and phase.
-    pub span_id: [u8; 8],
-    /// The span of the whole event on this VM; none for that span itself.
-    pub parent_span_id: Option<[u8; 8]>,
-    pub name: String,
-    /// Before `end`.
-    pub start: Timestamp,
-    pub end: Timestamp,
-    pub attributes: Vec<Attribute>,
-    /// In the order of time.
-    pub events: Vec<SpanEvent>,
-    /// The message of the status `Error`; without one the status is unset.
-    pub error: Option<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SpanEvent {
-    pub name: String,
-    pub at: Timestamp,
-    pub attributes: Vec<Attribute>,
-}
 
 closed_set! {
     pub(in crate::outputs::otlp) enum SpanEventName {
@@ -105,7 +88,7 @@ impl SpanPhase {
 }
 
 /// The spans that a transition completes. If the event returned and ended again, they have a later end.
-pub fn spans(transition: &Transition, vm: &str) -> Vec<Span> {
+pub fn spans(transition: &Transition, vm: &str) -> Vec<SpanData> {
     let tracked = transition.tracked.as_ref();
     match &transition.kind {
         TransitionKind::Amended { was_scope } if tracked.has_left_vm(*was_scope) => {
@@ -123,7 +106,7 @@ pub fn spans(transition: &Transition, vm: &str) -> Vec<Span> {
 }
 
 /// All spans that are complete by now, for an event that was found to name this VM after it was first seen.
-pub(crate) fn backfill(tracked: &TrackedEvent, vm: &str) -> Vec<Span> {
+pub(crate) fn backfill(tracked: &TrackedEvent, vm: &str) -> Vec<SpanData> {
     let mut spans = vec![announced(tracked, vm)];
     spans.extend(notice(tracked, vm));
     spans.extend(ended(tracked, vm));
@@ -131,27 +114,27 @@ pub(crate) fn backfill(tracked: &TrackedEvent, vm: &str) -> Vec<Span> {
 }
 
 /// Has no length and is sent immediately. It may be the only span of a Spot eviction.
-fn announced(tracked: &TrackedEvent, vm: &str) -> Span {
+fn announced(tracked: &TrackedEvent, vm: &str) -> SpanData {
     let at = tracked.first_seen_at;
     let mut span = span(tracked, vm, SpanPhase::Announced, at, at);
-    span.events.clear();
+    span.events.events.clear();
     span
 }
 
 /// Until the start; that of an event that was never seen started is completed by its end.
-fn notice(tracked: &TrackedEvent, vm: &str) -> Option<Span> {
+fn notice(tracked: &TrackedEvent, vm: &str) -> Option<SpanData> {
     let (since, until) = (tracked.first_seen_at, tracked.started_at?);
     Some(span(tracked, vm, SpanPhase::Notice, since, until))
 }
 
-fn ended(tracked: &TrackedEvent, vm: &str) -> Vec<Span> {
+fn ended(tracked: &TrackedEvent, vm: &str) -> Vec<SpanData> {
     let spans = tracked.end.map(|end| completed(tracked, vm, end.at));
     spans.unwrap_or_default()
 }
 
 /// The spans that end when the event does, or when it no longer names this VM. The notice of an event that has started
 /// was sent at its start.
-fn completed(tracked: &TrackedEvent, vm: &str, at: Timestamp) -> Vec<Span> {
+fn completed(tracked: &TrackedEvent, vm: &str, at: Timestamp) -> Vec<SpanData> {
     let first_seen_at = tracked.first_seen_at;
     let phase = match tracked.started_at {
         Some(started_at) => Some((SpanPhase::Impact, started_at)),
@@ -171,7 +154,7 @@ fn span(
     phase: SpanPhase,
     start: Timestamp,
     end: Timestamp,
-) -> Span {
+) -> SpanData {
     let event = &tracked.event;
     let name = match phase {
         SpanPhase::Whole => format!("{PREFIX} {}", sanitize(event.event_type.as_str())),
@@ -179,86 +162,73 @@ fn span(
     };
     // The clock may have been set back.
     let end = end.max(start.after(MIN_LENGTH));
-    Span {
-        trace_id: event.id.trace_id(),
-        span_id: span_id(event, vm, phase),
-        parent_span_id: (phase != SpanPhase::Whole).then(|| span_id(event, vm, SpanPhase::Whole)),
-        name,
-        start,
-        end,
-        attributes: attributes(tracked, phase),
-        events: events(tracked, phase),
-        error: error(tracked, phase),
+    let span_context = SpanContext::new(
+        trace_id(event),
+        span_id(event, vm, phase),
+        TraceFlags::SAMPLED,
+        false,
+        TraceState::default(),
+    );
+    let mut span_events = SpanEvents::default();
+    span_events.events = events(tracked, phase);
+    SpanData {
+        span_context,
+        parent_span_id: match phase {
+            SpanPhase::Whole => SpanId::INVALID,
+            _ => span_id(event, vm, SpanPhase::Whole),
+        },
+        parent_span_is_remote: false,
+        span_kind: SpanKind::Internal,
+        name: name.into(),
+        start_time: start.into(),
+        end_time: end.into(),
+        attributes: attribute::of(tracked, phase == SpanPhase::Announced),
+        dropped_attributes_count: 0,
+        events: span_events,
+        links: SpanLinks::default(),
+        status: status(tracked, phase),
+        instrumentation_scope: scope(),
     }
 }
 
-/// The first half of a UUID of version 5 of event, VM and phase. The version makes it different from zero, which is not
+/// Identifies the event; the same on each VM.
+pub(super) fn trace_id(event: &Event) -> TraceId {
+    TraceId::from_bytes(event.id.trace_id())
+}
+
+/// Identifies event, VM and phase: the first half of a UUID of version 5 of event, VM and phase. The version makes it different from zero, which is not
 /// a valid span id (W3C Trace Context).
-pub(super) fn span_id(event: &Event, vm: &str, phase: SpanPhase) -> [u8; 8] {
+pub(super) fn span_id(event: &Event, vm: &str, phase: SpanPhase) -> SpanId {
     let id = event.id.as_str().to_ascii_lowercase();
     let advisory = if event.is_advisory() { "advisory " } else { "" };
     let phase = format!("{advisory}{}", phase.as_str());
     let name = [id.as_bytes(), vm.as_bytes(), phase.as_bytes()].join(&0);
     let (first, _) = Uuid::new_v5(&NAMESPACE, &name).as_u64_pair();
-    first.to_be_bytes()
-}
-
-/// Unknown values are absent.
-pub(super) fn attributes(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<Attribute> {
-    let event = &tracked.event;
-    let source = event.source.as_ref().map(Source::as_str);
-    let not_before = event.not_before.map(Timestamp::rfc3339);
-    let resources = event.resources.as_ref().map(|resources| {
-        let names = resources
-            .iter()
-            .map(|entry| sanitize(resource_name(entry)).into_owned());
-        Value::Texts(names.collect())
-    });
-    let duration = event
-        .duration_seconds
-        .and_then(|seconds| i64::try_from(seconds).ok());
-    let text = |key, text: Option<&str>| text.map(|text| Attribute::text(key, text));
-    let known = [
-        text(Key::Id, Some(event.id.as_str())),
-        text(Key::Type, Some(event.event_type.as_str())),
-        text(Key::Status, Some(event.status.as_str())),
-        text(Key::Source, source),
-        text(Key::ResourceType, event.resource_type.as_deref()),
-        resources.map(|names| Attribute::new(Key::Resources, names)),
-        text(Key::NotBefore, not_before.as_deref()),
-        duration.map(|seconds| Attribute::new(Key::Duration, Value::Int(seconds))),
-        text(Key::Description, event.description_text()),
-    ];
-    let mut all: Vec<_> = known.into_iter().flatten().collect();
-    if phase != SpanPhase::Announced {
-        let outcome = tracked.end.map(|end| end.outcome.as_str());
-        all.extend(text(Key::Outcome, outcome));
-        let interruption = tracked.longest_interruption;
-        all.extend(interruption.map(|length| seconds(Key::ObservedInterruption, length)));
-    }
-    all
-}
-
-pub(super) fn seconds(key: Key, length: Duration) -> Attribute {
-    Attribute::new(key, Value::Float(length.as_secs_f64()))
+    SpanId::from_bytes(first.to_be_bytes())
 }
 
 /// Maintenance is not an error; an approval that failed is.
-fn error(tracked: &TrackedEvent, phase: SpanPhase) -> Option<String> {
-    let at = tracked.approval.failed_at?.rfc3339();
+fn status(tracked: &TrackedEvent, phase: SpanPhase) -> Status {
     let is_reported = matches!(phase, SpanPhase::Whole | SpanPhase::Notice);
-    is_reported.then(|| format!("the metadata service did not take the approval, last at {at}"))
+    match tracked.approval.failed_at.filter(|_| is_reported) {
+        Some(at) => Status::error(format!(
+            "the metadata service did not take the approval, last at {}",
+            at.rfc3339()
+        )),
+        None => Status::Unset,
+    }
 }
 
-/// The notice has the events that moved the start, the impact has the interruptions, the root has all.
+/// In the order of time. The notice has the events that moved the start, the impact has the interruptions, the root has
+/// all.
 fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
     let mut all = Vec::new();
     if matches!(phase, SpanPhase::Whole | SpanPhase::Notice) {
         all.extend(tracked.reschedulings.iter().map(|rescheduling| {
             let from = rescheduling
                 .from
-                .map(|from| Attribute::text(Key::RescheduledFrom, from.rfc3339()));
-            let to = Attribute::text(Key::NotBefore, rescheduling.to.rfc3339());
+                .map(|from| Key::RescheduledFrom.with_text(from.rfc3339()));
+            let to = Key::NotBefore.with_text(rescheduling.to.rfc3339());
             let attributes = from.into_iter().chain([to]);
             event(SpanEventName::Rescheduled, rescheduling.at, attributes)
         }));
@@ -282,24 +252,25 @@ fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
     }
     if matches!(phase, SpanPhase::Whole | SpanPhase::Impact) {
         all.extend(tracked.interruptions.iter().map(|interruption| {
-            let observed = seconds(Key::ObservedInterruption, interruption.length);
+            let observed = Key::ObservedInterruption.with_seconds(interruption.length);
             event(SpanEventName::Interrupted, interruption.until, [observed])
         }));
     }
-    all.sort_by_key(|event| event.at);
+    all.sort_by_key(|event| event.timestamp);
     all
 }
 
 fn event(
     name: SpanEventName,
     at: Timestamp,
-    attributes: impl IntoIterator<Item = Attribute>,
+    attributes: impl IntoIterator<Item = KeyValue>,
 ) -> SpanEvent {
-    SpanEvent {
-        name: name.as_str().to_owned(),
-        at,
-        attributes: attributes.into_iter().collect(),
-    }
+    SpanEvent::new(
+        name.as_str(),
+        at.into(),
+        attributes.into_iter().collect(),
+        0,
+    )
 }
 
 #[cfg(test)]

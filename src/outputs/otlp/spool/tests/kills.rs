@@ -9,10 +9,8 @@ fn deliveries_with_kill_at(step: usize, directory: &Path) -> (BTreeMap<u64, usiz
     let mut delivered = BTreeMap::new();
     let mut deliver = |spool: &mut Spool| {
         let (id, leased) = spool.next()?;
-        for span in leased.spans() {
-            *delivered
-                .entry(span.name.parse::<u64>().unwrap())
-                .or_default() += 1;
+        for number in numbers_of(&leased) {
+            *delivered.entry(number).or_default() += 1;
         }
         spool.complete(id, 0, DropReason::Rejected);
         Some(())

@@ -57,9 +57,16 @@ fn large(spans: u64) -> Batch {
         whole.records.extend(batch(number).records);
     }
     for record in &mut whole.records {
-        span_of(record).error = Some("x".repeat(1_000));
+        lengthen(record, 1_000);
     }
     whole
+}
+
+fn lengthen(record: &mut Record, bytes: usize) {
+    match record {
+        Record::Span(span) => span.status = opentelemetry::trace::Status::error("x".repeat(bytes)),
+        Record::Log(record) => panic!("{record:?}"),
+    }
 }
 
 #[test]
@@ -99,7 +106,7 @@ fn a_batch_that_exceeds_the_limits_is_stored_in_parts() {
 fn a_span_that_exceeds_the_limits_alone_is_dropped_and_counted() {
     let mut spool = limited(None, &FaultyFilesystem::default(), SpoolLimits::default());
     let mut whole = large(3);
-    span_of(&mut whole.records[1]).error = Some("x".repeat(600 << 10));
+    lengthen(&mut whole.records[1], 600 << 10);
     spool.append(whole, now(0));
     assert_eq!(dropped(&spool, DropReason::TooLarge), 1);
     assert_eq!(drain(&mut spool), [1, 3]);

@@ -4,6 +4,7 @@ mod unreadable;
 mod write_errors;
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
@@ -13,17 +14,15 @@ use super::{
     directory::{ASIDE, MAX_SET_ASIDE},
     *,
 };
+use opentelemetry_sdk::trace::SpanData;
+
 use crate::{
+    azure::event::Status,
     base::{
         file::{DRAFT_SUFFIX, OsFilesystem},
         time::Timestamp,
     },
-    outputs::otlp::{
-        attribute::{Attribute, Value},
-        batch::Record,
-        log_record::{EventName, LogRecord, Severity},
-        trace::{Span, SpanEvent},
-    },
+    outputs::otlp::{batch::Record, fixtures, resource, trace},
 };
 
 /// A file system that fails, and counts its operations.
@@ -133,8 +132,8 @@ fn now(seconds: u64) -> Moment {
     start.after(Duration::from_secs(seconds))
 }
 
-fn encoded(batch: &Batch) -> Vec<u8> {
-    batch.to_json(usize::MAX).unwrap().unwrap()
+fn encoded(batch: &Batch) -> Bytes {
+    request::encode(batch, Signal::Traces).unwrap()
 }
 
 fn counts(spool: &Spool) -> ExportCounts {
@@ -143,66 +142,15 @@ fn counts(spool: &Spool) -> ExportCounts {
 
 /// A batch of one span whose name is the number.
 fn batch(number: u64) -> Batch {
-    let attribute = |key: &str, value| Attribute {
-        key: key.to_owned(),
-        value,
-    };
-    let attributes = vec![
-        attribute("text", Value::Text("a \"b\"\n\u{e4}".to_owned())),
-        attribute("int", Value::Int(-9)),
-        attribute("float", Value::Float(0.1 + 0.2)),
-        attribute(
-            "texts",
-            Value::Texts(vec!["web_0".to_owned(), String::new()]),
-        ),
-    ];
-    let span = Span {
-        trace_id: 7_u128.to_be_bytes(),
-        span_id: number.to_be_bytes(),
-        parent_span_id: Some(9_u64.to_be_bytes()),
-        name: number.to_string(),
-        start: Timestamp::from_unix_nanos(1_794_906_942_123_456_789).unwrap(),
-        end: at(9),
-        attributes: attributes.clone(),
-        events: vec![SpanEvent {
-            name: "interrupted".to_owned(),
-            at: at(3),
-            attributes,
-        }],
-        error: (number == 4).then(|| "status 400".to_owned()),
-    };
+    let documents = [(1_000, vec![fixtures::event(Status::Scheduled)])];
+    let transitions = fixtures::transitions_of(&documents);
+    let span = trace::spans(&transitions[0], &fixtures::vm()).remove(0);
     Batch {
-        resource: BTreeMap::from([("host.name".to_owned(), "web_0".to_owned())]),
-        records: vec![Record::Span(span)],
-    }
-}
-
-fn span_of(record: &mut Record) -> &mut Span {
-    match record {
-        Record::Span(span) => span,
-        Record::Log(record) => panic!("{record:?}"),
-    }
-}
-
-/// A log record of each name and severity.
-fn log_records() -> Batch {
-    let severities = [Severity::Info, Severity::Warn, Severity::Error];
-    let records = EventName::ALL.iter().zip(severities.into_iter().cycle());
-    let record = |(&name, severity)| {
-        Record::Log(LogRecord {
-            name,
-            at: at(3),
-            severity,
-            body: "a \"b\"\u{202e}".to_owned(),
-            trace_id: 7_u128.to_be_bytes(),
-            span_id: 9_u64.to_be_bytes(),
-            uid: String::new(),
-            attributes: span_of(&mut batch(1).records[0]).attributes.clone(),
-        })
-    };
-    Batch {
-        records: records.map(record).collect(),
-        ..batch(1)
+        resource: resource::of(&fixtures::settings(&[]), None, Some("web_0")),
+        records: vec![Record::Span(SpanData {
+            name: Cow::from(number.to_string()),
+            ..span
+        })],
     }
 }
 
@@ -214,12 +162,16 @@ fn limited(directory: Option<&Path>, files: &FaultyFilesystem, limits: SpoolLimi
     Spool::open(Signal::Traces, directory, Box::new(files.clone()), limits)
 }
 
+fn numbers_of(batch: &EncodedBatch) -> Vec<u64> {
+    let spans = batch.spans.iter();
+    spans.map(|span| span.name.parse().unwrap()).collect()
+}
+
 /// Completes all batches and returns their numbers.
 fn drain(spool: &mut Spool) -> Vec<u64> {
     let mut numbers = Vec::new();
     while let Some((id, batch)) = spool.next() {
-        let spans = batch.spans();
-        numbers.extend(spans.map(|span| span.name.parse::<u64>().unwrap()));
+        numbers.extend(numbers_of(&batch));
         spool.complete(id, 0, DropReason::Rejected);
     }
     numbers
@@ -233,7 +185,7 @@ fn postponed_batches_are_sent_after_all_others() {
     }
     for number in [1, 2, 3, 4, 1] {
         let (id, leased) = spool.next().unwrap();
-        assert_eq!(leased, batch(number));
+        assert_eq!(numbers_of(&leased), [number]);
         spool.postpone(id);
     }
     spool.append(batch(5), now(0));

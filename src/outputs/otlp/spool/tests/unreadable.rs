@@ -3,26 +3,6 @@
 use super::*;
 
 #[test]
-fn decoded_batch_equals_the_encoded_one() {
-    for batch in [batch(1), batch(4), log_records()] {
-        assert_eq!(Batch::from_json(&encoded(&batch)).unwrap(), batch);
-    }
-}
-
-#[test]
-fn a_batch_without_records_or_of_an_unknown_version_or_name_is_unreadable() {
-    let written = String::from_utf8(encoded(&log_records())).unwrap();
-    for content in [
-        r#"{"version":"1","resource":{}}"#.to_owned(),
-        r#"{"version":"2","resource":{},"records":[]}"#.to_owned(),
-        r#"{"resource":{},"records":[]}"#.to_owned(),
-        written.replace("\"Announced\"", "\"Unknown\""),
-    ] {
-        Batch::from_json(content.as_bytes()).unwrap_err();
-    }
-}
-
-#[test]
 fn unreadable_files_are_set_aside_and_foreign_files_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
@@ -36,13 +16,13 @@ fn unreadable_files_are_set_aside_and_foreign_files_are_kept() {
         .write(&path.join(&files[0]), &content[..content.len() / 2])
         .unwrap();
     OsFilesystem
-        .write(&path.join(&files[1]), b"{\"version\":2,\"spans\":{}}")
+        .write(&path.join(&files[1]), b"{\"version\":\"1\",\"records\":[]}")
         .unwrap();
     // The name says how many records it has.
-    let no_records = r#"{"version":"1","resource":{},"records":[]}"#;
-    OsFilesystem
-        .write(&path.join(&files[2]), no_records.as_bytes())
-        .unwrap();
+    OsFilesystem.write(&path.join(&files[2]), b"").unwrap();
+    // Of an earlier version.
+    let earlier = "01794906942123456789-3.json";
+    OsFilesystem.write(&path.join(earlier), b"{}").unwrap();
     OsFilesystem
         .write(&path.join("notes.txt"), b"by hand")
         .unwrap();
@@ -57,7 +37,8 @@ fn unreadable_files_are_set_aside_and_foreign_files_are_kept() {
         .iter()
         .map(|name| format!("{name}{ASIDE}"))
         .collect();
-    left.push("notes.txt".to_owned());
+    left.extend([earlier, "notes.txt"].map(str::to_owned));
+    left.sort();
     assert_eq!(file_names(path), left);
 }
 
@@ -70,7 +51,7 @@ fn file_that_is_too_large_is_set_aside_unread_and_displaces_no_batch() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     open(path, &FaultyFilesystem::default()).append(batch(1), now(0));
-    let name = "01794906942000000009-3.json";
+    let name = "01794906942000000009-3.otlp";
     let sparse = std::fs::File::create(path.join(name)).unwrap();
     sparse.set_len(2 << 30).unwrap();
     let mut spool = open(path, &FaultyFilesystem::default());
@@ -91,20 +72,20 @@ fn transient_read_error_keeps_the_batch_and_delays_no_other() {
     let denied = io::ErrorKind::PermissionDenied;
     files.0.lock().unwrap().read_errors = vec![denied];
     let (id, leased) = spool.next().unwrap();
-    assert_eq!(leased, batch(2));
+    assert_eq!(numbers_of(&leased), [2]);
     spool.complete(id, 0, DropReason::Rejected);
     files.0.lock().unwrap().read_errors = vec![denied; 2];
-    assert_eq!(spool.next(), None);
+    assert!(spool.next().is_none());
     assert_eq!(dropped(&spool, DropReason::Unreadable), 0);
     assert_eq!(counts(&spool).spooled, 2, "they are kept");
-    assert_eq!(spool.next().unwrap().1, batch(3));
+    assert_eq!(numbers_of(&spool.next().unwrap().1), [3]);
 }
 
 #[test]
 fn file_with_the_largest_numbers_is_foreign() {
     for name in [
-        format!("{}-1.json", u64::MAX),
-        format!("{:020}-{}.json", 1, u64::MAX),
+        format!("{}-1.otlp", u64::MAX),
+        format!("{:020}-{}.otlp", 1, u64::MAX),
     ] {
         assert_foreign(name);
     }

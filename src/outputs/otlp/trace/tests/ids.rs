@@ -1,17 +1,17 @@
 //! Span ids and the key of the VM.
 
-use opentelemetry::trace::{SpanId, TraceId};
 use proptest::prelude::*;
 
 use super::*;
 
 #[test]
 fn span_ids_do_not_change_between_versions() {
-    let all = spans_of(&[(1_000, vec![event(Status::Started)]), (1_010, vec![])]);
-    let shown = |span: &Span| SpanId::from_bytes(span.span_id).to_string();
-    let ids: Vec<_> = all.iter().map(shown).collect();
-    let trace = TraceId::from_bytes(all[0].trace_id).to_string();
-    assert_eq!(trace, "602d9444d2cd49c786248643e7171297");
+    let all = spans_of(&[(1_000, vec![event(EventStatus::Started)]), (1_010, vec![])]);
+    let ids: Vec<_> = all.iter().map(|span| id(span).to_string()).collect();
+    assert_eq!(
+        trace(&all[0]).to_string(),
+        "602d9444d2cd49c786248643e7171297"
+    );
     assert_eq!(
         ids,
         [
@@ -44,7 +44,7 @@ fn ended_event(id: &str) -> TrackedEvent {
     let mut tracker = tracker();
     let event = Event {
         id: EventId::new(id),
-        ..event(Status::Started)
+        ..event(EventStatus::Started)
     };
     tracker.observe(&document(vec![event]), Some(OWN), moment(1_000));
     tracker.observe(&document(vec![]), Some(OWN), moment(1_010));
@@ -57,13 +57,13 @@ proptest! {
         let tracked = ended_event(&id);
         let names: Vec<_> = names.into_iter().collect();
         let all: Vec<_> = names.iter().map(|name| backfill(&tracked, &vm_key(None, Some(name)))).collect();
-        let ids = |spans: &[Span]| -> Vec<_> { spans.iter().map(|span| (span.trace_id, span.span_id, span.parent_span_id)).collect() };
+        let ids = |spans: &[SpanData]| -> Vec<_> { spans.iter().map(|span| (trace(span), super::id(span), span.parent_span_id)).collect() };
         let uppercase = backfill(&ended_event(&id.to_uppercase()), &vm_key(None, Some(&names[0].to_uppercase())));
         prop_assert_eq!(ids(&all[0]), ids(&uppercase));
-        let traces: BTreeSet<_> = all.iter().flatten().map(|span| span.trace_id).collect();
-        let spans: BTreeSet<_> = all.iter().flatten().map(|span| span.span_id).collect();
+        let traces: HashSet<_> = all.iter().flatten().map(trace).collect();
+        let spans: HashSet<_> = all.iter().flatten().map(super::id).collect();
         prop_assert_eq!(traces.len(), 1);
         prop_assert_eq!(spans.len(), 8);
-        prop_assert!(!traces.contains(&[0; 16]) && !spans.contains(&[0; 8]));
+        prop_assert!(!traces.contains(&TraceId::INVALID) && !spans.contains(&SpanId::INVALID));
     }
 }

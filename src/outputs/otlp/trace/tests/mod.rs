@@ -1,11 +1,13 @@
 mod ids;
 mod scope;
 
-use std::collections::BTreeSet;
+use std::{collections::HashSet, time::SystemTime};
+
+use opentelemetry::{Array, StringValue, Value};
 
 use super::*;
 use crate::{
-    azure::event::{EventId, EventType, Status},
+    azure::event::{EventId, EventType, Source, Status as EventStatus},
     outputs::otlp::fixtures::{
         ID, OWN, document, event, get, interruption, moment, moved, of_another_vm, tracker,
         transitions_of, vm,
@@ -13,7 +15,7 @@ use crate::{
 };
 
 /// The spans of a sequence of documents, each with the second when it is observed.
-fn spans_of(documents: &[(i64, Vec<Event>)]) -> Vec<Span> {
+fn spans_of(documents: &[(i64, Vec<Event>)]) -> Vec<SpanData> {
     let transitions = transitions_of(documents);
     let transitions = transitions.iter();
     transitions
@@ -21,9 +23,24 @@ fn spans_of(documents: &[(i64, Vec<Event>)]) -> Vec<Span> {
         .collect()
 }
 
+fn trace(span: &SpanData) -> TraceId {
+    span.span_context.trace_id()
+}
+
+fn id(span: &SpanData) -> SpanId {
+    span.span_context.span_id()
+}
+
+fn texts(texts: &[&str]) -> Value {
+    let texts = texts
+        .iter()
+        .map(|text| StringValue::from((*text).to_owned()));
+    Value::Array(Array::String(texts.collect()))
+}
+
 #[test]
 fn invisible_characters_of_attributes_are_made_visible() {
-    let mut hostile = event(Status::Scheduled);
+    let mut hostile = event(EventStatus::Scheduled);
     hostile.event_type = EventType::Other("Fre\u{202e}eze".into());
     hostile.description = Some("a\nb\u{200b}c\u{7}".into());
     hostile.resources = Some(vec![OWN.into(), "web\u{2066}1".into()]);
@@ -35,7 +52,7 @@ fn invisible_characters_of_attributes_are_made_visible() {
             .any(|span| span.name == "scheduled_event Fre\u{fffd}eze")
     );
     for value in ["Fre\u{fffd}eze", "a b\u{fffd}c\u{fffd}", "Plat form"] {
-        let value = Value::Text(value.to_owned());
+        let value = Value::from(value.to_owned());
         assert!(
             spans[0]
                 .attributes
@@ -44,7 +61,7 @@ fn invisible_characters_of_attributes_are_made_visible() {
             "{value:?}"
         );
     }
-    let names = Value::Texts(vec![OWN.to_owned(), "web\u{fffd}1".to_owned()]);
+    let names = texts(&[OWN, "web\u{fffd}1"]);
     assert!(
         spans[0]
             .attributes
@@ -54,12 +71,15 @@ fn invisible_characters_of_attributes_are_made_visible() {
 }
 
 /// Times in seconds, to the millisecond.
-fn summary(spans: &[Span]) -> Vec<(&str, f64, f64)> {
-    let seconds = |at: Timestamp| (at.as_unix_seconds() * 1e3).round() / 1e3;
+fn summary(spans: &[SpanData]) -> Vec<(&str, f64, f64)> {
+    let seconds = |at: SystemTime| {
+        let elapsed = at.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        (elapsed.as_secs_f64() * 1e3).round() / 1e3
+    };
     let times = spans
         .iter()
-        .map(|span| (seconds(span.start), seconds(span.end)));
-    let names = spans.iter().map(|span| span.name.as_str());
+        .map(|span| (seconds(span.start_time), seconds(span.end_time)));
+    let names = spans.iter().map(|span| &*span.name);
     names
         .zip(times)
         .map(|(name, (start, end))| (name, start, end))
@@ -69,8 +89,8 @@ fn summary(spans: &[Span]) -> Vec<(&str, f64, f64)> {
 #[test]
 fn each_of_the_four_spans_is_made_when_its_end_is_known() {
     let all = spans_of(&[
-        (1_000, vec![event(Status::Scheduled)]),
-        (1_900, vec![event(Status::Started)]),
+        (1_000, vec![event(EventStatus::Scheduled)]),
+        (1_900, vec![event(EventStatus::Started)]),
         (1_960, vec![]),
     ]);
     assert_eq!(
@@ -83,24 +103,25 @@ fn each_of_the_four_spans_is_made_when_its_end_is_known() {
         ]
     );
     let root = all.last().unwrap();
-    assert_eq!(root.parent_span_id, None);
-    assert!(
-        all[..3]
-            .iter()
-            .all(|span| span.parent_span_id == Some(root.span_id))
-    );
+    assert_eq!(root.parent_span_id, SpanId::INVALID);
+    assert!(all[..3].iter().all(|span| span.parent_span_id == id(root)));
     assert!(
         all.iter()
-            .all(|span| span.trace_id == EventId::new(ID).trace_id())
+            .all(|span| trace(span) == TraceId::from_bytes(EventId::new(ID).trace_id()))
     );
-    assert!(all.iter().all(|span| span.error.is_none()));
-    let ids: BTreeSet<_> = all.iter().map(|span| span.span_id).collect();
+    assert!(all.iter().all(|span| span.status == Status::Unset));
+    let name = "azure-scheduled-events-exporter";
+    assert_eq!(root.instrumentation_scope.name(), name);
+    let ids: HashSet<_> = all.iter().map(id).collect();
     assert_eq!(ids.len(), 4);
 }
 
 #[test]
 fn notice_of_an_event_that_never_starts_lasts_until_its_end() {
-    let all = spans_of(&[(1_000, vec![event(Status::Scheduled)]), (1_010, vec![])]);
+    let all = spans_of(&[
+        (1_000, vec![event(EventStatus::Scheduled)]),
+        (1_010, vec![]),
+    ]);
     assert_eq!(
         summary(&all),
         [
@@ -111,16 +132,16 @@ fn notice_of_an_event_that_never_starts_lasts_until_its_end() {
     );
     assert_eq!(
         get(&all[2].attributes, "outcome"),
-        Some(&Value::Text("cancelled".to_owned()))
+        Some(&Value::from("cancelled".to_owned()))
     );
 }
 
 #[test]
 fn advisory_that_becomes_maintenance_has_spans_of_its_own_in_the_same_trace() {
     let all = spans_of(&[
-        (1_000, vec![event(Status::Advisory)]),
-        (1_100, vec![event(Status::Scheduled)]),
-        (1_200, vec![event(Status::Started)]),
+        (1_000, vec![event(EventStatus::Advisory)]),
+        (1_100, vec![event(EventStatus::Scheduled)]),
+        (1_200, vec![event(EventStatus::Started)]),
         (1_300, vec![]),
     ]);
     assert_eq!(
@@ -134,34 +155,34 @@ fn advisory_that_becomes_maintenance_has_spans_of_its_own_in_the_same_trace() {
             ("scheduled_event Reboot", 1_100.0, 1_300.0),
         ]
     );
-    assert_eq!(all[0].parent_span_id, Some(all[1].span_id));
-    assert_eq!(all[2].parent_span_id, Some(all[5].span_id));
+    assert_eq!(all[0].parent_span_id, id(&all[1]));
+    assert_eq!(all[2].parent_span_id, id(&all[5]));
     assert_eq!(
         get(&all[1].attributes, "status"),
-        Some(&Value::Text("Advisory".to_owned()))
+        Some(&Value::from("Advisory".to_owned()))
     );
-    let ids: BTreeSet<_> = all.iter().map(|span| span.span_id).collect();
+    let ids: HashSet<_> = all.iter().map(id).collect();
     assert_eq!(ids.len(), all.len());
-    let traces: BTreeSet<_> = all.iter().map(|span| span.trace_id).collect();
+    let traces: HashSet<_> = all.iter().map(trace).collect();
     assert_eq!(traces.len(), 1);
 }
 
 #[test]
 fn only_known_attributes_are_present() {
-    let all = spans_of(&[(1_000, vec![event(Status::Scheduled)]), (1_100, vec![])]);
-    let text = |text: &str| Value::Text(text.to_owned());
+    let all = spans_of(&[
+        (1_000, vec![event(EventStatus::Scheduled)]),
+        (1_100, vec![]),
+    ]);
+    let text = |text: &str| Value::from(text.to_owned());
     for (name, value) in [
         ("id", text(ID)),
         ("type", text("Reboot")),
         ("status", text("Scheduled")),
         ("source", text("Platform")),
         ("resource_type", text("VirtualMachine")),
-        (
-            "resources",
-            Value::Texts(vec![OWN.to_owned(), "web_1".to_owned()]),
-        ),
+        ("resources", texts(&[OWN, "web_1"])),
         ("not_before", text("1970-01-01T00:33:20Z")),
-        ("duration", Value::Int(9)),
+        ("duration", Value::I64(9)),
         (
             "description",
             text("Host server is undergoing maintenance."),
@@ -177,12 +198,12 @@ fn only_known_attributes_are_present() {
         not_before: None,
         duration_seconds: None,
         description: None,
-        ..event(Status::Scheduled)
+        ..event(EventStatus::Scheduled)
     };
     let names: Vec<_> = spans_of(&[(1_000, vec![bare])])[0]
         .attributes
         .iter()
-        .map(|attribute| attribute.key.clone())
+        .map(|attribute| attribute.key.to_string())
         .collect();
     let expected =
         ["id", "type", "status", "resources"].map(|name| format!("azure.scheduled_event.{name}"));
@@ -193,7 +214,7 @@ fn only_known_attributes_are_present() {
 fn span_events_are_in_the_order_of_time() {
     let mut tracker = tracker();
     let mut transitions = tracker.observe(
-        &document(vec![event(Status::Scheduled)]),
+        &document(vec![event(EventStatus::Scheduled)]),
         Some(OWN),
         moment(1_000),
     );
@@ -202,7 +223,7 @@ fn span_events_are_in_the_order_of_time() {
     transitions.extend(tracker.record_approval(&EventId::new(ID), moment(1_005).wall));
     let blanked = Event {
         not_before: None,
-        ..event(Status::Started)
+        ..event(EventStatus::Started)
     };
     transitions.extend(tracker.observe(&document(vec![blanked]), Some(OWN), moment(1_020)));
     let interruption = interruption(1_034, 7_250);
@@ -212,8 +233,11 @@ fn span_events_are_in_the_order_of_time() {
         .iter()
         .flat_map(|transition| spans(transition, &vm()))
         .collect();
-    let names = |span: &Span| -> Vec<String> {
-        span.events.iter().map(|event| event.name.clone()).collect()
+    let names = |span: &SpanData| -> Vec<String> {
+        span.events
+            .iter()
+            .map(|event| event.name.to_string())
+            .collect()
     };
     assert_eq!(all.len(), 4);
     assert!(names(&all[0]).is_empty());
@@ -222,40 +246,37 @@ fn span_events_are_in_the_order_of_time() {
     assert_eq!(names(&all[3]), ["approved", "rescheduled", "interrupted"]);
     assert_eq!(
         get(&all[3].attributes, "observed_interruption"),
-        Some(&Value::Float(7.25))
+        Some(&Value::F64(7.25))
     );
     assert!(
         all.iter()
-            .all(|span| span.events.is_sorted_by_key(|event| event.at))
+            .all(|span| span.events.is_sorted_by_key(|event| event.timestamp))
     );
 }
 
 #[test]
 fn event_that_returns_has_the_same_span_ids() {
     let all = spans_of(&[
-        (1_000, vec![event(Status::Started)]),
+        (1_000, vec![event(EventStatus::Started)]),
         (1_010, vec![]),
-        (1_020, vec![event(Status::Started)]),
+        (1_020, vec![event(EventStatus::Started)]),
         (1_030, vec![]),
     ]);
-    let ids: Vec<_> = all
-        .iter()
-        .map(|span| (span.name.as_str(), span.span_id))
-        .collect();
+    let ids: Vec<_> = all.iter().map(|span| (&*span.name, id(span))).collect();
     assert_eq!(ids.len(), 6);
     assert_eq!(ids[2..4], ids[4..6]);
-    assert_eq!(all[5].end, moment(1_030).wall);
+    assert_eq!(all[5].end_time, SystemTime::from(moment(1_030).wall));
 }
 
 #[test]
 fn each_span_ends_after_its_start_if_the_clock_was_set_back_too() {
     let all = spans_of(&[
-        (9_000, vec![event(Status::Scheduled)]),
-        (5_400, vec![event(Status::Started)]),
+        (9_000, vec![event(EventStatus::Scheduled)]),
+        (5_400, vec![event(EventStatus::Started)]),
         (1_800, vec![]),
     ]);
     assert_eq!(all.len(), 4);
-    assert!(all.iter().all(|span| span.start < span.end));
+    assert!(all.iter().all(|span| span.start_time < span.end_time));
 }
 
 #[test]
@@ -263,7 +284,10 @@ fn only_a_failed_approval_is_an_error() {
     for (is_accepted, expected) in [(false, [false, true, true]), (true, [false, false, false])] {
         let mut tracker = tracker();
         let mut all = Vec::new();
-        for (seconds, events) in [(1_000, vec![event(Status::Scheduled)]), (1_010, vec![])] {
+        for (seconds, events) in [
+            (1_000, vec![event(EventStatus::Scheduled)]),
+            (1_010, vec![]),
+        ] {
             let seen = document(events);
             for transition in tracker.observe(&seen, Some(OWN), moment(seconds)) {
                 all.extend(spans(&transition, &vm()));
@@ -273,7 +297,10 @@ fn only_a_failed_approval_is_an_error() {
                 tracker.record_approval(&EventId::new(ID), moment(1_006).wall);
             }
         }
-        let errors: Vec<_> = all.iter().map(|span| span.error.is_some()).collect();
+        let errors: Vec<_> = all
+            .iter()
+            .map(|span| span.status != Status::Unset)
+            .collect();
         assert_eq!(
             errors, expected,
             "announced, notice, whole; accepted: {is_accepted}"

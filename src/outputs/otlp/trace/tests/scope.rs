@@ -5,8 +5,8 @@ use super::*;
 #[test]
 fn only_events_of_this_vm_have_spans_and_a_late_name_backfills_them() {
     let documents = [
-        document(vec![event(Status::Scheduled)]),
-        document(vec![event(Status::Started)]),
+        document(vec![event(EventStatus::Scheduled)]),
+        document(vec![event(EventStatus::Started)]),
         document(vec![]),
     ];
     for (vm_name, expected) in [(Some("other"), 0), (None, 0), (Some(OWN), 4)] {
@@ -40,20 +40,20 @@ fn event_that_is_amended_to_name_this_vm_has_all_its_spans() {
     let [announced, notice, impact] =
         ["announced", "notice", "impact"].map(|name| format!("scheduled_event {name}"));
     let before_the_start = spans_of(&[
-        (1_000, vec![of_another_vm(Status::Scheduled)]),
-        (1_010, vec![event(Status::Scheduled)]),
-        (1_020, vec![event(Status::Started)]),
+        (1_000, vec![of_another_vm(EventStatus::Scheduled)]),
+        (1_010, vec![event(EventStatus::Scheduled)]),
+        (1_020, vec![event(EventStatus::Started)]),
         (1_030, vec![]),
     ]);
     let at_the_start = spans_of(&[
-        (1_000, vec![of_another_vm(Status::Scheduled)]),
-        (1_020, vec![event(Status::Started)]),
+        (1_000, vec![of_another_vm(EventStatus::Scheduled)]),
+        (1_020, vec![event(EventStatus::Started)]),
         (1_030, vec![]),
     ]);
     let after_the_start = spans_of(&[
-        (1_000, vec![of_another_vm(Status::Scheduled)]),
-        (1_020, vec![of_another_vm(Status::Started)]),
-        (1_025, vec![event(Status::Started)]),
+        (1_000, vec![of_another_vm(EventStatus::Scheduled)]),
+        (1_020, vec![of_another_vm(EventStatus::Started)]),
+        (1_025, vec![event(EventStatus::Started)]),
         (1_030, vec![]),
     ]);
     for all in [before_the_start, at_the_start, after_the_start] {
@@ -70,8 +70,8 @@ fn event_that_is_amended_to_name_this_vm_has_all_its_spans() {
 #[test]
 fn event_that_leaves_this_vm_ends_its_spans() {
     let all = spans_of(&[
-        (1_000, vec![event(Status::Scheduled)]),
-        (1_010, vec![of_another_vm(Status::Scheduled)]),
+        (1_000, vec![event(EventStatus::Scheduled)]),
+        (1_010, vec![of_another_vm(EventStatus::Scheduled)]),
         (1_020, vec![]),
     ]);
     let expected = [
@@ -81,9 +81,9 @@ fn event_that_leaves_this_vm_ends_its_spans() {
     ];
     assert_eq!(summary(&all), expected);
     let started = spans_of(&[
-        (1_000, vec![event(Status::Scheduled)]),
-        (1_005, vec![event(Status::Started)]),
-        (1_010, vec![of_another_vm(Status::Started)]),
+        (1_000, vec![event(EventStatus::Scheduled)]),
+        (1_005, vec![event(EventStatus::Started)]),
+        (1_010, vec![of_another_vm(EventStatus::Started)]),
     ]);
     let expected = [
         ("scheduled_event announced", 1_000.0, 1_000.0),
