@@ -18,21 +18,10 @@ use tokio::{
 };
 
 use crate::support::{
-    Daemon, Tool, client,
+    Daemon, Tool, block, client,
     exporter::{Exporter, PROGRAM},
     get, system, wait_until,
 };
-
-/// The code block of a page that contains `marker`.
-fn block(page: &str, marker: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(root.join(page)).unwrap();
-    let mut blocks = text.split("\n```").skip(1).step_by(2);
-    let block = blocks.find(|block| block.contains(marker));
-    let block = block.unwrap_or_else(|| panic!("{page} has no block with {marker:?}"));
-    let (_language, code) = block.split_once('\n').unwrap();
-    format!("{code}\n")
-}
 
 fn write_program(path: &Path, text: &str) {
     fs::write(path, text).unwrap();

@@ -21,7 +21,7 @@ use crate::support::{
 };
 
 /// A Freeze that does not start during the test.
-const SCENARIO: &str = r#"{"scenario": {"events": [{
+pub(super) const SCENARIO: &str = r#"{"scenario": {"events": [{
     "at": "0s", "event_type": "Freeze", "duration_seconds": 5, "resources": ["web_0", "web_1"],
     "notice": "900s", "started_for": "6s"
 }]}}"#;

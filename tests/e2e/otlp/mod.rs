@@ -1,6 +1,8 @@
 //! The OpenTelemetry Collector receives our spans, log records and metrics, over HTTP and gRPC, both also with mutual
 //! TLS.
 
+#[cfg(feature = "receivers")]
+mod agents;
 mod grpcio;
 #[cfg(feature = "receivers")]
 mod jaeger;

@@ -91,6 +91,7 @@ async fn three_exporters_that_see_one_event_export_one_trace() {
         ("OTEL_EXPORTER_OTLP_CERTIFICATE", &ca),
         ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &certificate),
         ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key),
+        ("OTEL_METRICS_EXPORTER", "otlp"),
     ];
     let mut vms = [
         Vm::start("web_0", &azure, folder.path(), &plain).await,
@@ -123,6 +124,8 @@ async fn three_exporters_that_see_one_event_export_one_trace() {
         .iter()
         .filter(|[.., name]| name == "scheduled_event Freeze");
     assert_eq!(roots.count(), 3);
+    let up = "azure_scheduled_events_up";
+    wait_until("metrics", async || collector.metrics(up).pop()).await;
     let log = collector.daemon.log();
     for line in [
         "-> azure.scheduled_event.resources: Slice([\"web_0\",\"web_1\",\"web_2\"])",

@@ -7,7 +7,11 @@ mod exposition;
 mod programs;
 pub(crate) mod webhook;
 
-use std::time::{Duration, Instant};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 pub(crate) use daemon::Daemon;
 pub(crate) use exposition::{Sample, Series, samples};
@@ -67,4 +71,15 @@ pub(crate) async fn get(client: &reqwest::Client, url: &str) -> Option<String> {
         return None;
     }
     answer.text().await.ok()
+}
+
+/// The code block of a page that contains `marker`.
+pub(crate) fn block(page: &str, marker: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join(page)).unwrap();
+    let mut blocks = text.split("\n```").skip(1).step_by(2);
+    let block = blocks.find(|block| block.contains(marker));
+    let block = block.unwrap_or_else(|| panic!("{page} has no block with {marker:?}"));
+    let (_language, code) = block.split_once('\n').unwrap();
+    format!("{code}\n")
 }

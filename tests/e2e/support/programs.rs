@@ -14,6 +14,8 @@ pub(crate) enum Tool {
     Collector,
     #[cfg(feature = "receivers")]
     Jaeger,
+    #[cfg(feature = "receivers")]
+    Telegraf,
 }
 
 impl Tool {
@@ -27,6 +29,8 @@ impl Tool {
             Self::Collector => "collector",
             #[cfg(feature = "receivers")]
             Self::Jaeger => "jaeger",
+            #[cfg(feature = "receivers")]
+            Self::Telegraf => "telegraf",
         }
     }
 
