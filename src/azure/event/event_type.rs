@@ -33,7 +33,7 @@ pub(crate) struct TypeSpec {
     /// What an advisory of this type warns of, where that is not the type itself.
     pub advised: Option<&'static str>,
     /// Whether an approval lets it start early. A Spot eviction is carried out, not approved.
-    pub can_be_approved: bool,
+    pub starts_early_if_approved: bool,
     /// Whether seconds matter: the notice is shorter than a minute.
     pub shows_seconds: bool,
     /// What a person should do before the event.
@@ -49,7 +49,7 @@ const OTHER: TypeSpec = TypeSpec {
     meaning: "a type that is not known here",
     usual_duration: None,
     advised: None,
-    can_be_approved: false,
+    starts_early_if_approved: false,
     shows_seconds: false,
     to_do: "read the text of Azure and the documentation of the event type",
 };
@@ -85,7 +85,7 @@ event_types! {
             severity: "warning",
             meaning: "the VM is paused; memory and disks are kept, connections may break",
             usual_duration: Some("some seconds"),
-            can_be_approved: true,
+            starts_early_if_approved: true,
             to_do: "move the load of the VM before that time",
             ..OTHER
         },
@@ -96,7 +96,7 @@ event_types! {
             severity: "critical",
             meaning: "the VM restarts; what is in memory is lost",
             usual_duration: Some("5 to 10 minutes"),
-            can_be_approved: true,
+            starts_early_if_approved: true,
             to_do: "move the load of the VM and save what is in memory before that time",
             ..OTHER
         },
@@ -107,7 +107,7 @@ event_types! {
             severity: "critical",
             meaning: "the VM moves to another host; memory and temporary disks are lost",
             usual_duration: Some("5 to 10 minutes"),
-            can_be_approved: true,
+            starts_early_if_approved: true,
             to_do: "move the load of the VM and save what is in memory and on the temporary disk before that time",
             ..OTHER
         },
@@ -127,7 +127,7 @@ event_types! {
             alert: "AzureScheduledEventTerminate",
             severity: "warning",
             meaning: "the VM is deleted",
-            can_be_approved: true,
+            starts_early_if_approved: true,
             to_do: "nothing, if the deletion is intended; else save its data now",
             ..OTHER
         },

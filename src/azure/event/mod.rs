@@ -173,8 +173,8 @@ impl Event {
         }
     }
 
-    pub(crate) fn can_be_approved(&self) -> bool {
-        !self.is_advisory() && self.event_type.spec().can_be_approved
+    pub(crate) fn starts_early_if_approved(&self) -> bool {
+        !self.is_advisory() && self.event_type.spec().starts_early_if_approved
     }
 
     /// What the event does to the VM: a clause of the texts for people.

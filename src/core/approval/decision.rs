@@ -3,7 +3,7 @@
 use crate::base::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Approval {
+pub enum ApprovalDecision {
     /// It is approved once a load balancer had the time to drain this VM.
     Draining {
         reason: ApprovalReason,
@@ -103,7 +103,7 @@ reasons! {
     }
 }
 
-impl Approval {
+impl ApprovalDecision {
     /// The value of `decision` in the JSON and the log.
     pub(crate) fn decision(&self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ mod progress;
 mod record;
 
 pub use self::{
-    decision::{Approval, ApprovalReason, SkipReason},
+    decision::{ApprovalDecision, ApprovalReason, SkipReason},
     policy::{ApprovalPolicy, decide},
     record::ApprovalRecord,
 };

@@ -21,7 +21,7 @@ use crate::{
         time::{Moment, Timestamp},
     },
     core::{
-        approval::{Approval, ApprovalReason, SkipReason},
+        approval::{ApprovalDecision, ApprovalReason, SkipReason},
         lifecycle::{Phase, TrackedEvent},
     },
 };
@@ -121,31 +121,31 @@ pub fn decide(
     vm_name: Result<&str, SkipReason>,
     delay_until: Moment,
     now: Moment,
-) -> Approval {
+) -> ApprovalDecision {
     let event = &tracked.event;
     if tracked.phase() == Phase::Ended {
-        return Approval::Withheld(SkipReason::Ended);
+        return ApprovalDecision::Withheld(SkipReason::Ended);
     }
     if event.is_advisory() {
-        return Approval::Withheld(SkipReason::Advisory);
+        return ApprovalDecision::Withheld(SkipReason::Advisory);
     }
     if let Some(at) = tracked.approval.accepted_at {
-        return Approval::Approved { at };
+        return ApprovalDecision::Approved { at };
     }
     if let Some(at) = tracked.approval.elsewhere_at {
-        return Approval::ApprovedElsewhere { at };
+        return ApprovalDecision::ApprovedElsewhere { at };
     }
     // Once started, it is never approved, even if a document has it as Scheduled again.
     if tracked.started_at.is_some() || event.status != Status::Scheduled {
-        return Approval::Withheld(SkipReason::NotScheduled);
+        return ApprovalDecision::Withheld(SkipReason::NotScheduled);
     }
     if settings.is_on() && !tracked.trust.in_all_documents() {
-        return Approval::Withheld(SkipReason::Contradictory);
+        return ApprovalDecision::Withheld(SkipReason::Contradictory);
     }
     let reason = reason(event, settings, vm_name);
     match reason.and_then(|reason| check_reported(tracked, now.wall).map(|()| reason)) {
         Ok(reason) => approve_or_wait(event, reason, vm_name.ok(), delay_until, now),
-        Err(why) => Approval::Withheld(why),
+        Err(why) => ApprovalDecision::Withheld(why),
     }
 }
 
@@ -213,14 +213,14 @@ fn approve_or_wait(
     vm_name: Option<&str>,
     delay_until: Moment,
     now: Moment,
-) -> Approval {
+) -> ApprovalDecision {
     let first = event.resources.as_deref().and_then(|all| all.get(..1));
     let is_first = scope_of(first, vm_name.into()) == EventScope::Own;
     if is_first || delay_until.monotonic <= now.monotonic {
-        return Approval::Due(reason);
+        return ApprovalDecision::Due(reason);
     }
     let leader = first.and_then(<[_]>::first).map(AsRef::as_ref);
-    Approval::Waiting {
+    ApprovalDecision::Waiting {
         reason,
         leader: resource_name(leader.unwrap_or_default()).into(),
         until: delay_until.wall,
@@ -259,7 +259,7 @@ mod tests {
             let (document, _) = document::parse(body.to_string().as_bytes()).unwrap();
             let why = reason(&document.events[0], &policy, Ok("web_0")).unwrap_err();
             assert_eq!(why.as_str(), "source_unknown");
-            let message = Approval::Withheld(why).message();
+            let message = ApprovalDecision::Withheld(why).message();
             assert_eq!(message, format!("Not approved by this VM: {expected}"));
         }
     }

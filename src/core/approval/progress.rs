@@ -12,7 +12,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
-    Approval, ApprovalPolicy, ApprovalReason, SkipReason,
+    ApprovalDecision, ApprovalPolicy, ApprovalReason, SkipReason,
     policy::{self, MAX_ATTEMPTS, retry_delay},
 };
 use crate::{
@@ -35,7 +35,7 @@ pub(crate) struct Approvals {
     /// No approval is sent before: IMDS does not answer, and polls wait for each attempt.
     hold_until: MonotonicTime,
     /// About each pending event.
-    decisions: Arc<BTreeMap<EventId, Approval>>,
+    decisions: Arc<BTreeMap<EventId, ApprovalDecision>>,
 }
 
 /// What this process waits for, and has tried, to approve one pending event.
@@ -80,15 +80,15 @@ impl Progress {
     }
 
     /// The decision about an event that the policy approves now.
-    fn decision(&self, reason: ApprovalReason, now: Moment) -> Approval {
+    fn decision(&self, reason: ApprovalReason, now: Moment) -> ApprovalDecision {
         if let Some(at) = self.dry_run_at {
-            Approval::DryRun { reason, at }
+            ApprovalDecision::DryRun { reason, at }
         } else if self.failed >= MAX_ATTEMPTS {
-            Approval::Withheld(SkipReason::GaveUp)
+            ApprovalDecision::Withheld(SkipReason::GaveUp)
         } else if self.retry_at.monotonic <= now.monotonic {
-            Approval::Due(reason)
+            ApprovalDecision::Due(reason)
         } else {
-            Approval::Failed {
+            ApprovalDecision::Failed {
                 reason,
                 attempts: self.failed,
                 error: self.error.clone(),
@@ -108,7 +108,7 @@ pub(crate) struct Evaluation {
     /// The types of the events that a dry run would have approved now.
     pub(crate) dry_runs: Vec<EventType>,
     /// The decisions that are new and worth a line in the log.
-    pub(crate) news: Vec<(Approval, Arc<TrackedEvent>)>,
+    pub(crate) news: Vec<(ApprovalDecision, Arc<TrackedEvent>)>,
 }
 
 impl Approvals {
@@ -123,7 +123,7 @@ impl Approvals {
         }
     }
 
-    pub(crate) fn decisions(&self) -> Arc<BTreeMap<EventId, Approval>> {
+    pub(crate) fn decisions(&self) -> Arc<BTreeMap<EventId, ApprovalDecision>> {
         Arc::clone(&self.decisions)
     }
 
@@ -131,8 +131,8 @@ impl Approvals {
     pub(crate) fn due_in(&self, now: Moment) -> Option<Duration> {
         let ends = self.progress.iter().filter_map(|(id, progress)| {
             let end = match self.decisions.get(id)? {
-                Approval::Waiting { .. } => progress.delay_until,
-                Approval::Draining { .. } => progress.drain_until?,
+                ApprovalDecision::Waiting { .. } => progress.delay_until,
+                ApprovalDecision::Draining { .. } => progress.drain_until?,
                 _ => return None,
             };
             Some(end.monotonic - now.monotonic)
@@ -163,7 +163,7 @@ impl Approvals {
             let mut approval = self.decide(tracked, &mut progress, vm_name, now);
             // An event that the last document lacks could not be read, and is not approved.
             let is_listed = tracked.last_listed_at.is_none();
-            if let Approval::Due(reason) = approval
+            if let ApprovalDecision::Due(reason) = approval
                 && may_send
                 && is_listed
             {
@@ -181,7 +181,7 @@ impl Approvals {
         if let Some((_, tracked, reason)) = next.filter(|_| self.in_flight.is_none()) {
             let event = &tracked.event;
             let at = now.wall;
-            decisions.insert(event.id.clone(), Approval::Sent { reason, at });
+            decisions.insert(event.id.clone(), ApprovalDecision::Sent { reason, at });
             self.in_flight = Some((event.id.clone(), event.event_type.clone()));
             evaluation.send = Some(event.id.clone());
         }
@@ -217,7 +217,7 @@ impl Approvals {
     fn report(
         &self,
         tracked: &Arc<TrackedEvent>,
-        decisions: &BTreeMap<EventId, Approval>,
+        decisions: &BTreeMap<EventId, ApprovalDecision>,
         evaluation: &mut Evaluation,
     ) {
         let id = &tracked.event.id;
@@ -236,21 +236,23 @@ impl Approvals {
     }
 
     /// Whether the event counts as due by this decision; `None` where an earlier one stays on record.
-    fn is_intended(&self, approval: &Approval, tracked: &TrackedEvent) -> Option<bool> {
+    fn is_intended(&self, approval: &ApprovalDecision, tracked: &TrackedEvent) -> Option<bool> {
         match approval {
-            Approval::Draining { .. } | Approval::Due(_) | Approval::Sent { .. } => {
-                Some(!self.policy.dry_run)
-            }
+            ApprovalDecision::Draining { .. }
+            | ApprovalDecision::Due(_)
+            | ApprovalDecision::Sent { .. } => Some(!self.policy.dry_run),
             // The first resource may approve it at any moment, and a retry is not drained again.
-            Approval::Waiting { reason, .. } | Approval::Failed { reason, .. } => {
+            ApprovalDecision::Waiting { reason, .. } | ApprovalDecision::Failed { reason, .. } => {
                 Some(self.policy.drains(*reason))
             }
-            Approval::DryRun { .. } => Some(false),
+            ApprovalDecision::DryRun { .. } => Some(false),
             // The name will be known, and after NotBefore the event is due anyway.
-            Approval::Withheld(SkipReason::IdentityUnknown | SkipReason::NotBeforePassed)
-            | Approval::Approved { .. }
-            | Approval::ApprovedElsewhere { .. } => None,
-            Approval::Withheld(_) => {
+            ApprovalDecision::Withheld(
+                SkipReason::IdentityUnknown | SkipReason::NotBeforePassed,
+            )
+            | ApprovalDecision::Approved { .. }
+            | ApprovalDecision::ApprovedElsewhere { .. } => None,
+            ApprovalDecision::Withheld(_) => {
                 let is_open =
                     tracked.phase() == Phase::Scheduled && tracked.approval.sent_at.is_none();
                 is_open.then_some(false)
@@ -271,11 +273,11 @@ impl Approvals {
         progress: &mut Progress,
         vm_name: Result<&str, SkipReason>,
         now: Moment,
-    ) -> Approval {
+    ) -> ApprovalDecision {
         let policy = &self.policy;
         let decision = policy::decide(tracked, policy, vm_name, progress.delay_until, now);
         let drain_until = progress.drain_until.take();
-        let Approval::Due(reason) = decision else {
+        let ApprovalDecision::Due(reason) = decision else {
             return decision;
         };
         if policy.drains(reason) {
@@ -283,13 +285,17 @@ impl Approvals {
         }
         let in_flight = self.in_flight.as_ref().map(|(id, _)| id);
         match tracked.approval.sent_at {
-            Some(at) if in_flight == Some(&tracked.event.id) => Approval::Sent { reason, at },
+            Some(at) if in_flight == Some(&tracked.event.id) => {
+                ApprovalDecision::Sent { reason, at }
+            }
             // Sent by an earlier process.
-            Some(_) if !progress.may_be_accepted => Approval::Withheld(SkipReason::ResultUnknown),
+            Some(_) if !progress.may_be_accepted => {
+                ApprovalDecision::Withheld(SkipReason::ResultUnknown)
+            }
             _ => match progress.drain_until {
                 Some(until) if now.monotonic < until.monotonic => {
                     let until = until.wall;
-                    Approval::Draining { reason, until }
+                    ApprovalDecision::Draining { reason, until }
                 }
                 _ => progress.decision(reason, now),
             },
@@ -301,20 +307,20 @@ impl Approvals {
 /// decisions not to approve an advisory, an event of other VMs that the policy never approves and, while approvals are
 /// off, an event that no user requested; but not one that takes back a decision to approve.
 fn should_log(
-    before: Option<&Approval>,
-    now: &Approval,
+    before: Option<&ApprovalDecision>,
+    now: &ApprovalDecision,
     tracked: &TrackedEvent,
     policy: &ApprovalPolicy,
 ) -> bool {
-    let label = |approval: &Approval| (approval.decision(), approval.reason());
+    let label = |approval: &ApprovalDecision| (approval.decision(), approval.reason());
     if before.map(label) == Some(label(now)) {
         return false;
     }
     match now {
-        Approval::Approved { .. } | Approval::ApprovedElsewhere { .. } => false,
-        Approval::Withheld(_) => {
+        ApprovalDecision::Approved { .. } | ApprovalDecision::ApprovedElsewhere { .. } => false,
+        ApprovalDecision::Withheld(_) => {
             let is_taken_back =
-                before.is_some_and(|before| !matches!(before, Approval::Withheld(_)));
+                before.is_some_and(|before| !matches!(before, ApprovalDecision::Withheld(_)));
             let is_user_event = tracked.event.source == Some(Source::User);
             let is_of_interest = match tracked.scope {
                 EventScope::Other => policy.for_group && is_user_event,

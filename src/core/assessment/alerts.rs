@@ -19,24 +19,21 @@
 //! stays until the end of the event. One that was critical stays critical, also if the event is postponed. An event
 //! without a source (API versions before 2019-08-01) is treated as one of source Platform.
 
-use std::time::Duration;
-
-use super::{Start, concerns_vm, over_at};
+use super::{
+    concerns_vm,
+    down_vm::{STUCK_AFTER, explains_down_vm},
+    over_at,
+};
 use crate::{
     azure::event::{Event, EventKind, EventScope, EventType, Impact, Source},
     base::{text::label_value, time::Timestamp},
-    core::lifecycle::{FirstSight, IMMINENT_SECONDS, Phase, TrackedEvent},
+    core::lifecycle::{FirstSight, IMMINENT_SECONDS, TrackedEvent},
 };
 
 /// Azure announces only predicted hardware failures more than a day ahead.
 const PREDICTED_SECONDS: f64 = 86_400.0;
 /// A pause of this length or more breaks connections.
 pub(super) const LONG_FREEZE_SECONDS: u64 = 10;
-/// Azure usually closes an event within ten minutes of its start.
-pub(super) const STUCK_AFTER: Duration = Duration::from_mins(30);
-/// An event explains that its VM is down from this long before `NotBefore`, and for as long after its end.
-const MARGIN: Duration = Duration::from_mins(5);
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AlertRule {
     pub(crate) name: &'static str,
@@ -146,38 +143,6 @@ pub(crate) fn alerts(tracked: &TrackedEvent, now: Timestamp) -> Vec<EventAlert<'
     alerts
 }
 
-/// The highest severity of the alerts that fire.
-pub(crate) fn severity(tracked: &TrackedEvent, now: Timestamp) -> Option<&'static str> {
-    let alerts = alerts(tracked, now).into_iter();
-    let firing: Vec<_> = alerts
-        .filter(|alert| alert.state == AlertState::Firing && alert.rule.is_notified())
-        .map(|alert| alert.rule.severity)
-        .collect();
-    let mut severities = ["critical", "warning", "info"].into_iter();
-    severities.find(|severity| firing.contains(severity))
-}
-
-/// The order of an event among the open ones: its severity (critical 3, warning 2, else 1), plus 20 if it has started,
-/// or plus 10 minus 0.9 for each hour until it starts, if that is within the hour. If it starts later, 1 divided by the
-/// hours. 0 after its end.
-pub(crate) fn priority(tracked: &TrackedEvent, now: Timestamp) -> f64 {
-    if over_at(tracked).is_some() {
-        return 0.0;
-    }
-    let severity = match severity(tracked, now) {
-        Some("critical") => 3.0,
-        Some("warning") => 2.0,
-        _ => 1.0,
-    };
-    let start = Start::of(tracked, now);
-    let hours = start.seconds_from(now).unwrap_or(0.0).max(0.0) / 3600.0;
-    match start {
-        Start::Started(_) => 20.0 + severity,
-        _ if hours <= 1.0 => 10.0 + severity - 0.9 * hours,
-        _ => 1.0 / hours,
-    }
-}
-
 fn alert<'a>(
     rule: AlertRule,
     tracked: &'a TrackedEvent,
@@ -278,28 +243,6 @@ fn in_progress(tracked: &TrackedEvent, now: Timestamp) -> Option<EventAlert<'_>>
     };
     let (event_type, source) = (&event.event_type, event.source.as_ref());
     Some(alert(IN_PROGRESS, tracked, event_type, source, state))
-}
-
-/// From five minutes before its start, for half an hour after it, and for five minutes after its end. Not an event of a
-/// user that has not started.
-fn explains_down_vm(tracked: &TrackedEvent, now: Timestamp) -> bool {
-    let event = &tracked.event;
-    let from = match tracked.started_at {
-        Some(at) if tracked.phase() != Phase::Scheduled => Some(at),
-        _ if event.source == Some(Source::User) => None,
-        _ => {
-            let announced = event.not_before.or(Some(tracked.first_seen_at));
-            tracked.approval.last_step_at().or(announced)
-        }
-    };
-    // An event that was cancelled before that time explains nothing.
-    let at = tracked.end.map_or(now, |end| end.at.min(now));
-    let has_begun = |from: Timestamp| from.seconds_from(at) <= MARGIN.as_secs_f64();
-    let is_recent = |from: Timestamp| now.saturating_since(from) < STUCK_AFTER;
-    let is_over = tracked
-        .end
-        .is_some_and(|end| now.saturating_since(end.at) >= MARGIN);
-    from.is_some_and(|from| has_begun(from) && is_recent(from)) && !is_over
 }
 
 pub(super) fn is_short(duration_seconds: Option<u64>) -> bool {

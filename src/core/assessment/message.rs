@@ -5,7 +5,8 @@
 //! VM that the event names, as far as these know the same.
 
 use super::{
-    alerts::{self, AlertRule, DEGRADED_HARDWARE, HARDWARE_FAILURE, STUCK, STUCK_AFTER},
+    alerts::{self, AlertRule, DEGRADED_HARDWARE, HARDWARE_FAILURE, STUCK},
+    down_vm::STUCK_AFTER,
     over_at,
     start::Start,
 };

@@ -6,12 +6,15 @@
 
 mod advice;
 mod alerts;
+mod down_vm;
 mod message;
+mod severity;
 mod start;
 
 pub(crate) use self::{
-    alerts::{AlertRule, AlertState, EventAlert, alerts, priority, severity},
+    alerts::{AlertRule, AlertState, EventAlert, alerts},
     message::{message, message_without_advice},
+    severity::{priority, severity},
     start::Start,
 };
 use crate::{

@@ -9,7 +9,7 @@ use crate::{
     },
     base::time::Timestamp,
     core::{
-        approval::Approval,
+        approval::ApprovalDecision,
         lifecycle::{TrackedEvent, Transition},
         snapshot::PollFailure,
     },
@@ -65,7 +65,7 @@ pub enum LogEntry {
     },
     /// A decision about the approval of an event, when it changes.
     Approval {
-        approval: Approval,
+        approval: ApprovalDecision,
         tracked: Arc<TrackedEvent>,
     },
     /// The first write of the state that failed.

@@ -10,6 +10,7 @@
 //! approval is part of the state before its request is sent.
 
 mod anomalies;
+mod approvals;
 mod interface;
 mod log;
 mod requests;

@@ -104,7 +104,7 @@ fn is_brought_forward(
     let is_known_scheduled =
         tracked.phase() == Phase::Scheduled && tracked.event.status == Status::Scheduled;
     if approval.is_approved()
-        || !event.can_be_approved()
+        || !event.starts_early_if_approved()
         || !is_known_scheduled
         || !tracked.trust.in_last_document()
     {

@@ -1,4 +1,4 @@
-//! When the last document was read, which gaps between two documents are too long, and the first minutes.
+//! When the last document was read, and which gaps between two documents are too long.
 
 use std::time::Duration;
 
@@ -67,29 +67,5 @@ impl LastDocument {
         self.elapsed_before_restore
             .unwrap_or_default()
             .saturating_add(now.elapsed_since(self.known_since))
-    }
-}
-
-/// The minutes after Scheduled Events was enabled, in which an event may be missing from a document because it has not
-/// appeared yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WarmUp {
-    /// Also in the past.
-    pub(crate) until: Moment,
-}
-
-impl WarmUp {
-    /// How long events may take to appear.
-    pub(crate) const TIME: Duration = Duration::from_mins(5);
-
-    pub(super) fn since(&self) -> Moment {
-        Moment {
-            wall: self.until.wall.before(Self::TIME),
-            monotonic: self.until.monotonic - Self::TIME,
-        }
-    }
-
-    pub(crate) fn lasts(&self, now: Moment) -> bool {
-        now.monotonic < self.until.monotonic
     }
 }

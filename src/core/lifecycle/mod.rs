@@ -27,14 +27,15 @@ mod difference;
 mod entry;
 mod evidence;
 mod last_document;
+mod limits;
 mod saved_state;
 mod tracked_event;
 mod tracker;
 mod transition;
+mod warm_up;
 
 pub use evidence::{End, Outcome};
 pub(crate) use last_document::LastDocument;
-pub use last_document::WarmUp;
 pub use saved_state::SavedState;
 pub(crate) use tracked_event::IMMINENT_SECONDS;
 pub use tracked_event::{
@@ -42,6 +43,7 @@ pub use tracked_event::{
 };
 pub use tracker::Tracker;
 pub use transition::{Transition, TransitionKind};
+pub use warm_up::WarmUp;
 
 /// How long an event that has ended or has left this VM stays in the snapshot, so that every scraper sees its end.
 pub(crate) const ENDED_RETENTION: std::time::Duration = std::time::Duration::from_mins(10);

@@ -1,7 +1,6 @@
 //! The tracked events, and how documents change them.
 
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, HashSet},
     sync::Arc,
     time::Duration,
@@ -11,24 +10,21 @@ use super::{
     PAST_RETENTION,
     entry::{Absence, Sight, TrackerEntry},
     evidence::Disappearance,
-    last_document::{LastDocument, WarmUp, max_gap},
+    last_document::{LastDocument, max_gap},
+    limits,
     saved_state::SavedState,
     tracked_event::{FirstSight, Interruption, MissingMembers, TrackedEvent},
     transition::{Transition, TransitionKind},
+    warm_up::WarmUp,
 };
 use crate::{
     azure::{
-        document::{Anomalies, AnomalyKind, Document, MAX_EVENTS, excerpt},
+        document::{Anomalies, AnomalyKind, Document, excerpt},
         event::{Event, EventId, EventScope, Source, VmNames},
     },
     base::time::{Moment, Timestamp},
     core::approval::ApprovalRecord,
 };
-
-/// Ended events that are kept at the same time.
-const MAX_ENDED: usize = 1_000;
-/// The texts of ended events, and of missing ones, in bytes. One event of a document of 4 MiB always fits.
-const MAX_TEXT_BYTES: usize = 8 << 20;
 
 #[derive(Debug, Clone)]
 pub struct Tracker {
@@ -249,18 +245,11 @@ impl Tracker {
     /// Ends the events that have been missing for longest if more are pending, or their texts are longer, than one
     /// document can have.
     fn limit_pending(&mut self, present: usize, now: Moment, transitions: &mut Vec<Transition>) {
-        let mut absent: Vec<_> = self
-            .entries
-            .values_mut()
-            .filter(|entry| entry.tracked.is_pending() && entry.absence.is_some())
-            .collect();
-        absent.sort_by_key(|entry| Reverse(entry.absence.map(|absence| absence.since)));
-        let sizes = absent.iter().map(|entry| entry.tracked.event.text_bytes());
-        let fitting = fitting(sizes, MAX_EVENTS.saturating_sub(present));
-        if fitting == absent.len() {
+        let surplus = limits::surplus_missing(&mut self.entries, present);
+        if surplus.is_empty() {
             return;
         }
-        let surplus = absent.into_iter().skip(fitting).rev();
+        let surplus = surplus.into_iter();
         let disappearance = Disappearance::unobserved(now.wall);
         transitions.extend(surplus.map(|entry| entry.end(disappearance, self.retention, now)));
         let detail =
@@ -365,15 +354,8 @@ impl Tracker {
             let is_recent = entry.ended_ago(now.wall) < PAST_RETENTION;
             !entry.is_past || entry.tracked.scope != EventScope::Other && is_recent
         });
-        let entries = self.entries.values();
-        let mut ended: Vec<_> = entries
-            .filter(|entry| !entry.tracked.is_pending())
-            .map(|entry| Arc::clone(&entry.tracked))
-            .collect();
-        ended.sort_by_key(|event| Reverse(event.end.map(|end| end.at)));
-        let sizes = ended.iter().map(|event| event.event.text_bytes());
-        for event in ended.iter().skip(fitting(sizes, MAX_ENDED)) {
-            self.entries.remove(&event.event.id);
+        for id in limits::surplus_ended(&self.entries) {
+            self.entries.remove(&id);
         }
     }
 
@@ -451,16 +433,4 @@ impl Tracker {
         let tracked = &entry.tracked;
         (tracked.is_pending() && tracked.approval.accepted_at.is_none()).then_some(entry)
     }
-}
-
-/// How many of the events with texts of these sizes are kept.
-fn fitting(sizes: impl Iterator<Item = usize>, max_events: usize) -> usize {
-    let mut bytes = 0;
-    sizes
-        .take(max_events)
-        .take_while(|size| {
-            bytes += size;
-            bytes <= MAX_TEXT_BYTES
-        })
-        .count()
 }

@@ -24,7 +24,7 @@ use crate::{
     },
     base::time::Moment,
     core::{
-        approval::Approval,
+        approval::ApprovalDecision,
         lifecycle::{Phase, TrackedEvent},
     },
 };
@@ -45,7 +45,7 @@ pub struct Snapshot {
     pub counters: Arc<EventCounters>,
     pub outputs: Arc<OutputCounters>,
     /// The approval decision about each pending event.
-    pub approvals: Arc<BTreeMap<EventId, Approval>>,
+    pub approvals: Arc<BTreeMap<EventId, ApprovalDecision>>,
     /// From instance metadata, once they have been received.
     pub identity: Option<Arc<Identity>>,
     /// Why the last request for them failed.

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::Approval;
+use super::ApprovalDecision;
 use crate::{
     azure::event::{EventId, Status},
     base::time::Timestamp,
@@ -28,7 +28,7 @@ pub struct NumberedTransition {
     /// The event as the document that caused the transition left it.
     pub tracked: Arc<TrackedEvent>,
     /// The decision about its approval then.
-    pub approval: Option<Approval>,
+    pub approval: Option<ApprovalDecision>,
     /// It happened in an earlier process, and the event is as that process knew it last.
     pub is_restored: bool,
 }
@@ -70,7 +70,7 @@ impl TransitionHistory {
     pub(crate) fn record(
         &mut self,
         transitions: &[Transition],
-        approvals: &BTreeMap<EventId, Approval>,
+        approvals: &BTreeMap<EventId, ApprovalDecision>,
     ) {
         // A document that announces an event as Started causes two transitions of it.
         let mut last = BTreeMap::new();
@@ -107,7 +107,7 @@ impl TransitionHistory {
         at: Timestamp,
         name: &'static str,
         tracked: &Arc<TrackedEvent>,
-        approval: Option<Approval>,
+        approval: Option<ApprovalDecision>,
         is_restored: bool,
     ) {
         self.newest = self.newest.saturating_add(1);

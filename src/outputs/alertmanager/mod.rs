@@ -11,6 +11,7 @@
 pub(crate) mod alert;
 mod push;
 mod queue;
+mod response;
 mod target;
 
 pub use crate::http::client::{

@@ -7,7 +7,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use reqwest::{
-    RequestBuilder, StatusCode,
+    RequestBuilder,
     header::{AUTHORIZATION, CONTENT_TYPE},
 };
 use tokio::{
@@ -20,6 +20,7 @@ use tracing::{info, warn};
 use super::{
     alert::Alert,
     queue::AlertQueue,
+    response::{RequestFailure, read},
     target::{Target, TargetError},
 };
 use crate::{
@@ -30,18 +31,8 @@ use crate::{
         worker::Worker,
     },
     core::snapshot::{PushCounts, ReceiverStates, Snapshot},
-    http::client::{
-        error::{causes, is_tls, root_cause},
-        http::{self, describe, is_web_page, read_up_to, redirect},
-        resolver::Resolver,
-        retry::retry_after,
-    },
+    http::client::{http, resolver::Resolver},
 };
-
-/// Bytes that are read of a response that explains an error.
-const MAX_ERROR_BODY: usize = 4 << 10;
-/// Characters of it that are logged.
-const MAX_MESSAGE: usize = 300;
 
 /// Time alone changes which rules match. While no snapshot is published, alerts are compared this often.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -71,23 +62,6 @@ pub(crate) struct AlertPusher {
     retry_at: MonotonicTime,
     /// Alertmanager asked for that delay: new alerts wait, too.
     is_held: bool,
-}
-
-/// Why a request failed.
-#[derive(Debug)]
-struct RequestFailure {
-    /// The cause and the remedy, without secrets.
-    message: String,
-    retry_after: Option<Duration>,
-}
-
-impl From<String> for RequestFailure {
-    fn from(message: String) -> Self {
-        Self {
-            message,
-            retry_after: None,
-        }
-    }
 }
 
 impl AlertPusher {
@@ -309,43 +283,6 @@ impl AlertPusher {
             request = request.header(AUTHORIZATION, header);
         }
         let sent = request.send().await;
-        let mut response = sent.map_err(|error| {
-            let is_refused = !error.is_connect() && causes(&error).any(is_tls);
-            let remedy = "; if it asks for a client certificate, set --alertmanager.cert-file";
-            root_cause(&error.without_url()) + if is_refused { remedy } else { "" }
-        })?;
-        let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
-        let status = response.status();
-        let is_web_page = is_web_page(response.headers(), &body);
-        if status.is_success() && !is_web_page {
-            return Ok(body);
-        }
-        let remedy = if is_web_page {
-            "a web page is no answer of an Alertmanager, but that of a proxy or another server: check --alertmanager.url"
-        } else {
-            remedy(status)
-        };
-        let message = match redirect(&response) {
-            Some(target) => format!("HTTP {status} to {target}"),
-            None => describe(status, &body, MAX_MESSAGE, &secrets),
-        };
-        let separator = if remedy.is_empty() { "" } else { "; " };
-        Err(RequestFailure {
-            message: format!("{message}{separator}{remedy}"),
-            retry_after: retry_after(response.headers(), self.clock.now().wall),
-        })
-    }
-}
-
-fn remedy(status: StatusCode) -> &'static str {
-    match status.as_u16() {
-        300..=399 => {
-            "redirects are not followed: give --alertmanager.url as it is behind the redirect"
-        }
-        401 | 403 => {
-            "check --alertmanager.basic-auth-file, --alertmanager.bearer-token-file or --alertmanager.header"
-        }
-        404 | 405 => "--alertmanager.url must have the path that stands before /api/v2",
-        _ => "",
+        read(sent, &secrets, self.clock.now().wall).await
     }
 }

@@ -17,7 +17,7 @@ use crate::{
         time::{Timestamp, format_duration, in_words},
     },
     core::{
-        approval::{Approval, SkipReason},
+        approval::{ApprovalDecision, SkipReason},
         engine::{LogEntry, SavedState},
         lifecycle::{TrackedEvent, Transition, TransitionKind},
         snapshot::{PollFailure, SeriesScope},
@@ -281,7 +281,7 @@ macro_rules! event_line {
     }};
 }
 
-fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
+fn log_approval(approval: &ApprovalDecision, tracked: &TrackedEvent) {
     macro_rules! line {
         ($level:ident, $id:ident) => {
             event_line!(
@@ -297,10 +297,10 @@ fn log_approval(approval: &Approval, tracked: &TrackedEvent) {
         };
     }
     match approval {
-        Approval::Failed { .. } | Approval::Withheld(SkipReason::GaveUp) => {
+        ApprovalDecision::Failed { .. } | ApprovalDecision::Withheld(SkipReason::GaveUp) => {
             line!(warn, APPROVAL_FAILED);
         }
-        Approval::Sent { .. } => line!(info, APPROVAL_SENT),
+        ApprovalDecision::Sent { .. } => line!(info, APPROVAL_SENT),
         _ => line!(info, APPROVAL_DECISION),
     }
 }

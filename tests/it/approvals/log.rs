@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{group, user_events};
 use crate::support::simulated_vm::{SimulatedVm, at, restart, started};
 
-/// The logged decisions: the variant of `Approval`, and the reason of an event that is not approved.
+/// The logged decisions: the variant of `ApprovalDecision`, and the reason of an event that is not approved.
 fn decisions(vm: &SimulatedVm) -> Vec<String> {
     let entries = vm.log.iter().filter_map(|entry| match entry {
         LogEntry::Approval { approval, .. } => Some(format!("{approval:?}")),

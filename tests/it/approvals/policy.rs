@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    approval::{Approval, ApprovalPolicy, SkipReason, decide},
+    approval::{ApprovalDecision, ApprovalPolicy, SkipReason, decide},
     document,
     event::EventId,
     lifecycle::{TrackedEvent, Tracker},
@@ -75,13 +75,13 @@ fn only(tracker: &Tracker) -> Arc<TrackedEvent> {
     tracker.events().pop().unwrap()
 }
 
-fn word(decision: Approval) -> String {
+fn word(decision: ApprovalDecision) -> String {
     match decision {
-        Approval::Due(_) => "APPROVE".to_owned(),
-        Approval::Waiting { leader, .. } => format!("wait({leader})"),
-        Approval::Approved { .. } => "approved".to_owned(),
-        Approval::ApprovedElsewhere { .. } => "approved_elsewhere".to_owned(),
-        Approval::Withheld(why) => why.as_str().to_owned(),
+        ApprovalDecision::Due(_) => "APPROVE".to_owned(),
+        ApprovalDecision::Waiting { leader, .. } => format!("wait({leader})"),
+        ApprovalDecision::Approved { .. } => "approved".to_owned(),
+        ApprovalDecision::ApprovedElsewhere { .. } => "approved_elsewhere".to_owned(),
+        ApprovalDecision::Withheld(why) => why.as_str().to_owned(),
         other => panic!("{other:?} is no decision of the policy"),
     }
 }
@@ -428,7 +428,7 @@ proptest! {
         let Some(tracked) = tracker.events().pop() else { return Ok(()) };
         let delay_until = at(settings.delay.as_secs());
         let decision = decide(&tracked, &settings, certain(vm_name), delay_until, at(seconds));
-        if !matches!(decision, Approval::Due(_) | Approval::Waiting { .. }) {
+        if !matches!(decision, ApprovalDecision::Due(_) | ApprovalDecision::Waiting { .. }) {
             return Ok(());
         }
         let value_of = |member: &str| event[member].as_str().unwrap_or_default().to_ascii_lowercase();
@@ -458,7 +458,7 @@ proptest! {
             let duration = seconds.and_then(|seconds| u64::try_from(seconds).ok());
             prop_assert!(duration.is_some_and(|it| Duration::from_secs(it) < below), "{event}");
         }
-        if named[0] != vm_name && matches!(decision, Approval::Due(_)) {
+        if named[0] != vm_name && matches!(decision, ApprovalDecision::Due(_)) {
             prop_assert!(Duration::from_secs(seconds) >= settings.delay, "{event}");
         }
     }

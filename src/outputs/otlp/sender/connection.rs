@@ -4,26 +4,23 @@ use std::{io, time::Duration};
 
 use bytes::Bytes;
 use reqwest::{
-    Client, Url,
+    Client,
     header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TE},
 };
 use tokio::sync::watch;
 use tracing::{info, warn};
 
 use super::{
-    grpc,
+    client, grpc,
     response::{Disposition, Retry},
 };
 use crate::{
     base::{backoff::backoff, log_id, time::Clock, worker::Worker},
     core::snapshot::{ExportCounts, ExportFailure},
     http::client::{
-        error::{causes, is_tls, root_cause},
-        http::{self, ClientOptions, read_up_to},
-        proxy,
+        http::{self, read_up_to},
         resolver::Resolver,
         retry::retry_after,
-        tls::TlsFiles,
         url::{self, Secrets},
     },
     outputs::{
@@ -177,10 +174,11 @@ impl Connection {
         let mut response = request
             .send()
             .await
-            .map_err(|error| self.unanswered(error))?;
+            .map_err(|error| Retry::unanswered(error, settings, &self.secrets))?;
         if is_grpc && grpc::is_grpc(&response) {
             let read = grpc::read(response, MAX_BODY_BYTES).await;
-            let (headers, message) = read.map_err(|error| self.unanswered(error))?;
+            let (headers, message) =
+                read.map_err(|error| Retry::unanswered(error, settings, &self.secrets))?;
             return Ok(grpc::disposition(
                 &headers,
                 message,
@@ -201,39 +199,6 @@ impl Connection {
         ))
     }
 
-    /// A request without a response, with what to change if that is typical of a port that speaks another protocol.
-    fn unanswered(&self, error: reqwest::Error) -> Retry {
-        // The URL may hold a secret.
-        let error = error.without_url();
-        let reason = if error.is_timeout() {
-            ExportFailure::Timeout
-        } else if causes(&error).any(is_tls) {
-            ExportFailure::Tls
-        } else {
-            ExportFailure::Connect
-        };
-        let mut message = self.secrets.mask(&root_cause(&error));
-        if !error.is_timeout() && !error.is_connect() {
-            // A peer that ends a TLS session speaks TLS, so what it speaks inside is not known to be wrong.
-            message.push_str(match self.settings.protocol {
-                _ if reason == ExportFailure::Tls => "",
-                Protocol::Http => {
-                    "; if this is a gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
-                }
-                Protocol::Grpc => {
-                    "; if this is no gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
-                }
-            });
-            message.push_str(match self.settings.endpoint.scheme() {
-                "https" => {
-                    "; if it asks for a client certificate, set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"
-                }
-                _ => "; if it expects TLS, write https://",
-            });
-        }
-        Retry::new(reason, message)
-    }
-
     async fn client(&mut self) -> Result<Client, Retry> {
         if let Some(client) = &self.client {
             return Ok(client.clone());
@@ -242,7 +207,7 @@ impl Connection {
         let resolver = Resolver::new(self.worker.clone());
         let made = self
             .worker
-            .run_while_awaited(move || client(&settings, resolver));
+            .run_while_awaited(move || client::of(&settings, resolver));
         match made.await {
             Some(Ok(client)) => Ok(self.client.insert(client).clone()),
             Some(Err(message)) => Err(Retry::new(ExportFailure::Tls, message)),
@@ -272,7 +237,7 @@ impl Connection {
 
     /// The proxy for messages, without secrets.
     fn shown_proxy(&self) -> Option<String> {
-        let proxy = proxy_of(&self.settings).ok().flatten()?;
+        let proxy = client::proxy_of(&self.settings).ok().flatten()?;
         Some(url::redacted(proxy.as_str()))
     }
 
@@ -291,30 +256,4 @@ impl Connection {
             backoff(first, max, self.failures, fastrand::f64())
         })
     }
-}
-
-/// The proxy of the environment for the collector. For gRPC without TLS it would have to speak HTTP/2 too.
-fn proxy_of(settings: &ExporterSettings) -> Result<Option<Url>, String> {
-    let is_used = settings.endpoint.scheme() == "https" || settings.protocol != Protocol::Grpc;
-    Ok(proxy::of(&settings.endpoint)?.filter(|_| is_used))
-}
-
-/// The error is for the log.
-fn client(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, String> {
-    let is_https = settings.endpoint.scheme() == "https";
-    let proxy = proxy_of(settings)?;
-    let no_files = TlsFiles::default();
-    http::client(ClientOptions {
-        url: &settings.endpoint,
-        files: if is_https { &settings.files } else { &no_files },
-        file_settings: [
-            "OTEL_EXPORTER_OTLP_CERTIFICATE",
-            "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
-            "OTEL_EXPORTER_OTLP_CLIENT_KEY",
-        ],
-        proxy: proxy.as_ref(),
-        resolver,
-        is_http2: settings.protocol == Protocol::Grpc,
-        connect_timeout: settings.timeout,
-    })
 }

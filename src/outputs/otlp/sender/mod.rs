@@ -5,6 +5,7 @@
 //! that may have caused a failure itself, or fails again and again, is sent again after the others. At shutdown the
 //! remaining batches are exported for up to [`RetryTiming::flush_timeout`] and otherwise stay in the spool.
 
+mod client;
 mod connection;
 mod delta;
 mod grpc;

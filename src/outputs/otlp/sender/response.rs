@@ -1,4 +1,4 @@
-//! What a collector's response means for a batch. Pure.
+//! What a collector's response, or the lack of one, means for a batch. Pure.
 //!
 //! OTLP/HTTP (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>): 2xx is success or partial success; 429,
 //! 502, 503, 504 and a missing response are retried; all else must not be retried. This exporter differs where the
@@ -18,6 +18,7 @@ use reqwest::{
 use crate::{
     core::snapshot::ExportFailure,
     http::client::{
+        error::{causes, is_tls, root_cause},
         http::{describe, excerpt, is_web_page},
         url::{Secrets, redacted},
     },
@@ -65,6 +66,43 @@ impl Retry {
             after: None,
             may_be_the_batch: false,
         }
+    }
+
+    /// A request without a response, with what to change if that is typical of a port that speaks another protocol.
+    pub(super) fn unanswered(
+        error: reqwest::Error,
+        settings: &ExporterSettings,
+        secrets: &Secrets,
+    ) -> Self {
+        // The URL may hold a secret.
+        let error = error.without_url();
+        let reason = if error.is_timeout() {
+            ExportFailure::Timeout
+        } else if causes(&error).any(is_tls) {
+            ExportFailure::Tls
+        } else {
+            ExportFailure::Connect
+        };
+        let mut message = secrets.mask(&root_cause(&error));
+        if !error.is_timeout() && !error.is_connect() {
+            // A peer that ends a TLS session speaks TLS, so what it speaks inside is not known to be wrong.
+            message.push_str(match settings.protocol {
+                _ if reason == ExportFailure::Tls => "",
+                Protocol::Http => {
+                    "; if this is a gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc"
+                }
+                Protocol::Grpc => {
+                    "; if this is no gRPC receiver, set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"
+                }
+            });
+            message.push_str(match settings.endpoint.scheme() {
+                "https" => {
+                    "; if it asks for a client certificate, set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"
+                }
+                _ => "; if it expects TLS, write https://",
+            });
+        }
+        Self::new(reason, message)
     }
 }
 

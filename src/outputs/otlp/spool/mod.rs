@@ -13,6 +13,7 @@
 
 mod directory;
 mod handle;
+mod limits;
 
 use std::{
     collections::BTreeMap,
@@ -28,6 +29,7 @@ use tokio::sync::watch;
 use tracing::warn;
 
 pub use handle::SpoolHandle;
+pub use limits::SpoolLimits;
 
 use super::{
     batch::Batch,
@@ -40,31 +42,6 @@ use crate::{
 };
 
 use self::directory::file_name;
-
-/// What the spool may hold; it drops the oldest batches beyond that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SpoolLimits {
-    pub bytes: u64,
-    /// The most bytes of the batches that are not on disk together, and of one batch.
-    pub memory_bytes: u64,
-    pub batches: usize,
-}
-
-impl Default for SpoolLimits {
-    fn default() -> Self {
-        Self {
-            bytes: 16 << 20,
-            memory_bytes: 512 << 10,
-            batches: 4_096,
-        }
-    }
-}
-
-impl SpoolLimits {
-    fn max_batch_bytes(&self) -> u64 {
-        self.memory_bytes.min(self.bytes)
-    }
-}
 
 /// What is kept in memory of a batch.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use crate::{
         time::{Moment, Timestamp},
     },
     core::{
-        approval::Approval,
+        approval::ApprovalDecision,
         assessment::{self, AlertState},
         lifecycle::TrackedEvent,
         snapshot::{Health, Snapshot},
@@ -150,7 +150,7 @@ impl<'a> EventContext<'a> {
 
 struct EventEntry<'a> {
     tracked: &'a TrackedEvent,
-    approval: Option<&'a Approval>,
+    approval: Option<&'a ApprovalDecision>,
     context: &'a EventContext<'a>,
     now: Timestamp,
 }
@@ -241,7 +241,7 @@ impl<'a> EventEntry<'a> {
     }
 }
 
-fn approval(approval: &Approval) -> Value {
+fn approval(approval: &ApprovalDecision) -> Value {
     json!({
         "decision": approval.decision(),
         "reason": approval.reason(),

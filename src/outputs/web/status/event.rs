@@ -9,7 +9,7 @@ use crate::{
     azure::event::{Event, EventId, EventScope, Impact, Source, resource_name},
     base::time::{Moment, Timestamp, in_words, split_seconds},
     core::{
-        approval::Approval,
+        approval::ApprovalDecision,
         assessment::Start,
         lifecycle::{End, Outcome, Phase, TrackedEvent},
     },
@@ -43,7 +43,11 @@ fn start_text(start: Start) -> &'static str {
     }
 }
 
-pub(super) fn card(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
+pub(super) fn card(
+    tracked: &TrackedEvent,
+    approval: Option<&ApprovalDecision>,
+    now: Moment,
+) -> Markup {
     let event = &tracked.event;
     html! {
         article.event.(class(event))
@@ -67,7 +71,7 @@ pub(super) fn list(
     title: &str,
     testid: &str,
     events: &[&TrackedEvent],
-    approvals: &BTreeMap<EventId, Approval>,
+    approvals: &BTreeMap<EventId, ApprovalDecision>,
     now: Moment,
 ) -> Markup {
     let rows = html! {
@@ -97,7 +101,7 @@ pub(super) fn list(
     }
 }
 
-fn row(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
+fn row(tracked: &TrackedEvent, approval: Option<&ApprovalDecision>, now: Moment) -> Markup {
     let event = &tracked.event;
     let severity = class(event);
     html! {
@@ -144,7 +148,7 @@ fn short_names(resources: &[Box<str>]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-fn details(tracked: &TrackedEvent, approval: Option<&Approval>) -> Markup {
+fn details(tracked: &TrackedEvent, approval: Option<&ApprovalDecision>) -> Markup {
     let event = &tracked.event;
     let not_before = html! { @if let Some(due) = event.not_before {
         (at(due))
@@ -169,7 +173,7 @@ fn details(tracked: &TrackedEvent, approval: Option<&Approval>) -> Markup {
     }
 }
 
-fn approval_decision(approval: Option<&Approval>) -> Markup {
+fn approval_decision(approval: Option<&ApprovalDecision>) -> Markup {
     html! {
         @if let Some(approval) = approval {
             span data-testid="approval" data-decision=(approval.decision()) {
@@ -245,7 +249,7 @@ fn history(tracked: &TrackedEvent) -> Markup {
     }
 }
 
-fn timer(tracked: &TrackedEvent, approval: Option<&Approval>, now: Moment) -> Markup {
+fn timer(tracked: &TrackedEvent, approval: Option<&ApprovalDecision>, now: Moment) -> Markup {
     match Start::of(tracked, now.wall) {
         Start::Never => html! {},
         Start::Started(since) => waiting("In progress for", elapsed(since, now)),
@@ -271,14 +275,14 @@ fn waiting(label: &str, value: impl Render) -> Markup {
 /// The timer of an event that is about to be approved. An approval that would come after `due` is not sent.
 fn approval_timer(
     tracked: &TrackedEvent,
-    approval: Option<&Approval>,
+    approval: Option<&ApprovalDecision>,
     due: Option<Timestamp>,
     now: Moment,
 ) -> Markup {
     let (label, at) = match approval {
-        Some(Approval::Draining { until, .. }) => ("Approval is sent in", *until),
-        Some(Approval::Failed { retry_at, .. }) => ("Approval is retried in", *retry_at),
-        Some(Approval::Waiting { leader, .. }) => {
+        Some(ApprovalDecision::Draining { until, .. }) => ("Approval is sent in", *until),
+        Some(ApprovalDecision::Failed { retry_at, .. }) => ("Approval is retried in", *retry_at),
+        Some(ApprovalDecision::Waiting { leader, .. }) => {
             let label = format!("{} may approve it at", plain(leader));
             return waiting(&label, "any moment");
         }

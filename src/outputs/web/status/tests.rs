@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     azure::{FailureReason, Identity},
     core::{
-        approval::{Approval, ApprovalReason, SkipReason},
+        approval::{ApprovalDecision, ApprovalReason, SkipReason},
         snapshot::SeriesScope,
     },
     outputs::metrics::MetricsOptions,
@@ -236,7 +236,7 @@ fn card_shows_the_approval_decision() {
     let id = snapshot.events[0].event.id.clone();
     let approvals = [
         (
-            Approval::Waiting {
+            ApprovalDecision::Waiting {
                 reason: ApprovalReason::ShortFreeze,
                 leader: "<web_0>".into(),
                 until: moment(60).wall,
@@ -244,7 +244,7 @@ fn card_shows_the_approval_decision() {
             "|Approval|&lt;web_0&gt; is its first resource and approves it; this VM does if ",
         ),
         (
-            Approval::Withheld(SkipReason::Off),
+            ApprovalDecision::Withheld(SkipReason::Off),
             "|Approvals are off. The event starts at NotBefore, or earlier if someone approves it.|",
         ),
     ];
