@@ -6,10 +6,10 @@
 
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::Full;
 use hyper::{
     Method, Response, StatusCode,
-    body::{Body as _, Incoming},
+    body::Incoming,
     header::{self, HeaderValue},
     http::response::Parts,
 };
@@ -18,6 +18,7 @@ use tokio::time::sleep;
 
 use super::{
     backoff,
+    body::{MAX_BODY_BYTES, error_body, read_body},
     connection::{ImdsConnection, OutgoingRequest},
     empty::EmptyBodies,
     endpoint::{Endpoint, EndpointError},
@@ -31,14 +32,7 @@ use crate::{
         event::EventId,
     },
     base::time::{Clock, Moment, MonotonicTime},
-    http::client::error::root_cause,
 };
-
-/// Upper bound of a body.
-const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
-/// Upper bound of the body of an error response.
-const MAX_ERROR_BYTES: usize = 64 * 1024;
-const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Sends one request at a time to one IMDS.
 #[derive(Debug)]
@@ -296,43 +290,6 @@ impl Client {
         } else {
             error::timeout(base, timeout)
         }
-    }
-}
-
-/// Reads a body of at most `max_bytes`.
-async fn read_body(mut body: Incoming, max_bytes: usize) -> Result<Vec<u8>, RequestError> {
-    let too_large = || {
-        let message = format!("the body has more than {max_bytes} bytes, the limit for IMDS");
-        RequestError::new(FailureReason::Body, message)
-    };
-    let content_length = body.size_hint().lower();
-    if usize::try_from(content_length).map_or(true, |length| length > max_bytes) {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|cause| {
-            let (received, cause) = (bytes.len(), root_cause(&cause));
-            let message = format!("the body was truncated after {received} bytes: {cause}");
-            RequestError::new(FailureReason::Body, message)
-        })?;
-        let Some(chunk) = frame.data_ref() else {
-            continue;
-        };
-        if bytes.len() + chunk.len() > max_bytes {
-            return Err(too_large());
-        }
-        bytes.extend_from_slice(chunk);
-    }
-    Ok(bytes)
-}
-
-/// The body of a response that is classified by its status; empty if it does not arrive in time.
-async fn error_body(body: Incoming) -> Vec<u8> {
-    let read = read_body(body, MAX_ERROR_BYTES);
-    match tokio::time::timeout(ERROR_BODY_TIMEOUT, read).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) | Err(_) => Vec::new(),
     }
 }
 

@@ -12,6 +12,7 @@
 //! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service>.
 
 pub(crate) mod backoff;
+mod body;
 mod client;
 mod connection;
 mod empty;
