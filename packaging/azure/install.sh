@@ -41,10 +41,8 @@ case $file in
 esac
 
 systemctl enable "$name.service"
-systemctl restart "$name.service"
-# The exporter ends at once if FLAGS are invalid. The extension then fails, with the reason in its output.
-sleep 2
-if ! systemctl is-active --quiet "$name.service"; then
+# The exporter does not start if FLAGS are invalid. The extension then fails, with the reason in its output.
+if ! systemctl restart "$name.service"; then
     journalctl --unit "$name.service" --lines 5 --no-pager --output cat >&2
     exit 1
 fi
