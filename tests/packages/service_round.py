@@ -44,18 +44,9 @@ class Deb:
     """The ways of dpkg."""
 
     machine: Machine
-    starts = True
-
-    def install(self, path: str) -> None:
-        self.machine.run("dpkg", "--install", path)
-
-    def downgrade(self, path: str) -> None:
-        self.machine.run("dpkg", "--force-confold", "--install", path)
-
-    def upgrade(self, path: str) -> None:
-        self.downgrade(path)
-        new = self.machine.path(f"{DEFAULTS}.dpkg-dist")
-        check(new.exists(), "the new /etc/default file is beside the changed one")
+    install = "dpkg", "--force-confold", "--install"
+    # How it names a new configuration file beside a changed one
+    new = "dpkg-dist"
 
     def remove(self) -> None:
         self.machine.run("dpkg", "--remove", NAME)
@@ -72,18 +63,9 @@ class Rpm:
     """The ways of rpm."""
 
     machine: Machine
-    starts = False
-
-    def install(self, path: str) -> None:
-        # Here, rpm does not know the files of Debian's packages.
-        self.machine.run("rpm", "--install", "--nodeps", path)
-
-    def downgrade(self, path: str) -> None:
-        self.machine.run("rpm", "--upgrade", "--oldpackage", "--nodeps", path)
-
-    def upgrade(self, path: str) -> None:
-        self.machine.run("rpm", "--upgrade", "--nodeps", path)
-        check(self.machine.path(f"{DEFAULTS}.rpmnew").exists(), "the new /etc/default file is beside the changed one")
+    # Here, rpm does not know the files of Debian's packages.
+    install = "rpm", "--upgrade", "--oldpackage", "--nodeps"
+    new = "rpmnew"
 
     def remove(self) -> None:
         self.machine.run("rpm", "--erase", NAME)
@@ -192,13 +174,13 @@ def check_system_calls(machine: Machine, received: Path) -> None:
 def play(machine: Machine, old: Path, new: Path, received: Path) -> None:
     package = Deb(machine) if old.suffix == ".deb" else Rpm(machine)
     service = Service(machine)
-    for path in (old, new):
+    for path in (old, new, INSTALL):
         shutil.copy(path, machine.path("/srv"))
 
     print(f"install {old.name}")
-    package.install(f"/srv/{old.name}")
+    machine.run(*package.install, f"/srv/{old.name}")
     check(service.property("UnitFileState") == "enabled", "the service is enabled, as the preset says")
-    if not package.starts:
+    if isinstance(package, Rpm):
         check(service.property("ActiveState") == "inactive", "rpm does not start it")
         machine.run("systemctl", "start", UNIT)
     check_metrics(service)
@@ -229,14 +211,15 @@ def play(machine: Machine, old: Path, new: Path, received: Path) -> None:
 
     print(f"upgrade to {new.name}")
     pid = service.property("MainPID")
-    package.upgrade(f"/srv/{new.name}")
+    machine.run(*package.install, f"/srv/{new.name}")
+    check(machine.path(f"{DEFAULTS}.{package.new}").exists(), "the new /etc/default file is beside the changed one")
     check(service.property("MainPID") not in {pid, "0"}, "the service has been restarted")
     check(args in machine.path(DEFAULTS).read_text("utf-8").splitlines(), "the /etc/default file has its flags")
     check(service.value(*freeze) == first_seen, "the state survived")
 
     print(f"back to {old.name} with a wrong flag")
     service.write_environment('ARGS="--another-flag"')
-    package.downgrade(f"/srv/{old.name}")
+    machine.run(*package.install, f"/srv/{old.name}")
     service.refuses_its_flags()
     service.set_environment(args)
     check(service.value(*freeze) == first_seen, "with right flags it goes on from its state")
@@ -248,7 +231,6 @@ def play(machine: Machine, old: Path, new: Path, received: Path) -> None:
 
 
 def check_install_script(machine: Machine, old: Path, new: Path) -> None:
-    shutil.copy(INSTALL, machine.path("/srv"))
     service = Service(machine)
 
     def install(package: Path, flags: str) -> subprocess.CompletedProcess[str]:
