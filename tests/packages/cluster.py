@@ -20,18 +20,12 @@ from parts import CACHE, PINS, ROOT, Stack, certificate, free_address, present, 
 
 NAME = "azure-scheduled-events-exporter"
 CHART = ROOT / "packaging/helm" / NAME
+HELMS = "HELM3", "HELM4"
 IMAGE = f"registry.example.com/{NAME}"
 VALUES = f"--set=image.repository={IMAGE}"
 MONITORING = [f"--set={part}.enabled=true" for part in ("podMonitor", "prometheusRule", "dashboards")]
 WINDOWS = f"--set=windows.enabled=true,windows.image.repository={IMAGE}-windows"
 WAIT = "--wait", "--timeout=2m"
-REFUSED = {
-    "podMonitor.enabled=true,serviceMonitor.enabled=true": "would scrape each exporter twice",
-    "extraArgs={--approve.dry-run}": "--approve.dry-run has no effect without --approve.user-events",
-    "webConfig.tls=true": "need webConfig.secretName",
-    "listenAddresses={127.0.0.1:10169}": "none of listenAddresses has port 10169",
-    "image.repository=": "image.repository is required",
-}
 PRIVILEGES = 'host namespaces (hostNetwork=true), hostPort (container "exporter" uses hostPort 10169)'
 # The namespaces of the test, and the Pod Security Standard that they enforce.
 NAMESPACES = {"monitoring": "privileged", "restricted": "restricted", "quota": "privileged"}
@@ -147,7 +141,7 @@ class Cluster:
             *("--service-account-issuer=https://localhost", f"--service-account-key-file={cert}"),
             *(f"--service-account-signing-key-file={key}", "--service-cluster-ip-range=10.0.0.0/24"),
             # Its own Service cannot have a loopback address. HostProcess containers are privileged.
-            *("--endpoint-reconciler-type=none", "--allow-privileged"),
+            *("--endpoint-reconciler-type=none", "--allow-privileged", "--authorization-mode=RBAC"),
         )
 
         def ready() -> bool:
@@ -163,9 +157,10 @@ class Cluster:
         kwok = installed("kwok", "KWOK", "kwok"), client, "--manage-all-nodes", "--node-lease-duration-seconds=40"
         stack.start(*kwok, *stages, **own)
 
-    def run(self, *command: object, given: object) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: object, given: object, **variables: str) -> subprocess.CompletedProcess[str]:
         words, text = [str(word) for word in command], given if isinstance(given, str) else json.dumps(given)
-        options = {"input": text, "capture_output": True, "text": True, "env": self.environment, "timeout": 300}
+        environment = self.environment | variables
+        options = {"input": text, "capture_output": True, "text": True, "env": environment, "timeout": 300}
         return subprocess.run(words, check=False, **options)
 
     def kubectl(self, *words: str, given: object = None) -> subprocess.CompletedProcess[str]:
@@ -228,12 +223,7 @@ class Cluster:
 
 
 def life(cluster: Cluster, chart: Path) -> None:
-    """Refused, installed, upgraded, rolled back, uninstalled."""
-    for values, message in REFUSED.items():
-        output = cluster.helm("install", "events", chart, VALUES, f"--set={values}").stderr
-        check(f"refused: {values}", message, message if message in output else output)
-    check("nothing of it is in the cluster", [], cluster.left())
-
+    """Installed, upgraded, rolled back, uninstalled."""
     cluster.create(OCCUPANT)
     succeeded(cluster.helm("install", "events", chart, VALUES, *MONITORING))
     cluster.expect_pods("a pod on each Linux node, tainted or full, and none on the others", linux=LINUX)
@@ -288,13 +278,48 @@ def admission(cluster: Cluster, chart: Path) -> None:
 
 
 def all_values(cluster: Cluster, chart: Path) -> None:
-    version = f"--kube-version={PINS['KUBERNETES_VERSION']}"
+    """Helm 4 applies on the server, which refuses unknown fields, and a variable that is there twice."""
     for values in sorted((CHART / "ci").glob("*-values.yaml")):
-        manifest = succeeded(cluster.helm("template", "events", chart, version, f"--values={values}"))
-        done = cluster.kubectl(
-            "apply", "--server-side", "--dry-run=server", "--validate=strict", "--filename=-", given=manifest
-        )
-        check(f"the API server accepts each field of {values.name}", "", done.stderr)
+        for version in HELMS:
+            cluster.helm_version = version
+            succeeded(cluster.helm("install", "events", chart, f"--values={values}"))
+            succeeded(cluster.helm("uninstall", "events", *WAIT))
+        expect(f"both Helms install {values.name}, and remove all of it", [], cluster.left)
+
+
+def block(marker: str) -> str:
+    """The code block of docs/scripts.md with this text."""
+    blocks = (ROOT / "docs/scripts.md").read_text("utf-8").split("\n```")[1::2]
+    return next(code for code in blocks if marker in code).partition("\n")[2] + "\n"
+
+
+def node_conditions(cluster: Cluster) -> None:
+    """The script of docs/scripts.md with the rights of its ServiceAccount. Stubs play `watch` and the exporter."""
+    name, folder = "node-conditions", cluster.folder
+    succeeded(cluster.kubectl("create", "--filename=-", given=block("kind: ServiceAccount")))
+    token = succeeded(cluster.kubectl("create", "token", name, "--namespace=kube-system")).strip()
+    kubectl = f'exec {installed("kubernetes", "KUBERNETES", "kubectl")} --token={token} "$@"'
+    for stub, command in {NAME: "echo changed", "curl": f"cat {folder}/events", "kubectl": kubectl}.items():
+        (folder / stub).write_text(f"#!/bin/sh\n{command}\n", encoding="utf-8")
+        (folder / stub).chmod(0o755)
+    own = {"PATH": f"{folder}:{os.environ['PATH']}", "NODE_NAME": "linux", "STATE_DIRECTORY": str(folder)}
+
+    def conditions(*phases: str) -> dict[str, tuple[str, str]]:
+        events = [{"scope": "self", "phase": phase, "summary": f'{phase} "now"'} for phase in phases]
+        (folder / "events").write_text(json.dumps({"events": events}), encoding="utf-8")
+        succeeded(cluster.run("sh", "-c", block(f"# {name}: "), given="", **own))
+        (node,) = (each for each in cluster.get("nodes") if each["metadata"]["name"] == "linux")
+        maintenance = (one for one in node["status"]["conditions"] if one["type"] in both)
+        return {one["type"]: (one["status"], one.get("message", "")) for one in maintenance}
+
+    both = {"MaintenancePlanned": ("True", 'scheduled "now"'), "MaintenanceInProgress": ("True", 'started "now"')}
+    check("the script sets both node conditions", both, conditions("scheduled", "started"))
+    check("and their end", dict.fromkeys(both, ("False", "")), conditions())
+    check("the node is still ready", True, "linux" in cluster.ready_nodes())
+    user, status = f"--as=system:serviceaccount:kube-system:{name}", ("nodes", "--subresource=status")
+    asked = [(verb, *what) for verb in ("get", "list", "patch", "update") for what in (("nodes",), status, ("pods",))]
+    allowed = [words for words in asked if cluster.kubectl("auth", "can-i", *words, user).stdout.strip() == "yes"]
+    check("and the account may do nothing else", [("get", "nodes"), ("get", *status), ("patch", *status)], allowed)
 
 
 def main() -> None:
@@ -310,12 +335,13 @@ def main() -> None:
         expect("the nodes are ready", [each["metadata"]["name"] for each in NODES], cluster.ready_nodes)
         succeeded(cluster.helm("package", CHART, f"--destination={stack.folder}"))
         (chart,) = stack.folder.glob("*.tgz")
-        for version in ("HELM3", "HELM4"):
+        for version in HELMS:
             print(f"Helm {PINS[f'{version}_VERSION']}", flush=True)
             cluster.helm_version = version
             life(cluster, chart)
         admission(cluster, chart)
         all_values(cluster, chart)
+        node_conditions(cluster)
     print("cluster: ok")
 
 
