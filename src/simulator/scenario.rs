@@ -124,8 +124,7 @@ impl EventSpec {
 
     /// Whether the api-versions up to 2020-07-01 leave the event out.
     pub(super) fn needs_newer_version(&self) -> bool {
-        self.is_advisory()
-            || EventType::new(&self.event_type) == EventType::SpotRebalanceRecommendation
+        self.is_advisory() || EventType::ADVISORIES.contains(&EventType::new(&self.event_type))
     }
 }
 

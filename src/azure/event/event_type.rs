@@ -64,6 +64,8 @@ macro_rules! event_types {
         impl EventType {
             /// The types of maintenance that Microsoft documents.
             pub const KNOWN: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
+            /// The types that are always advisories.
+            pub(crate) const ADVISORIES: [Self; [$(stringify!($advisory)),*].len()] = [$(Self::$advisory),*];
 
             pub(crate) fn spec(&self) -> &'static TypeSpec {
                 match self {

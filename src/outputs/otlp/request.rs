@@ -11,7 +11,6 @@ use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
 use opentelemetry_otlp::{LogExporter, Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_proto::tonic::{
     collector::{logs::v1::ExportLogsServiceRequest, trace::v1::ExportTraceServiceRequest},
-    common::v1::any_value::Value,
     logs::v1::LogRecord,
     trace::v1::Span,
 };
@@ -20,10 +19,8 @@ use opentelemetry_sdk::{
     trace::SpanExporter as _,
 };
 use prost::{DecodeError, Message as _};
-use tracing::info;
 
-use super::{attribute::Key, batch::Batch, resource::scope, signal::Signal};
-use crate::base::time::Timestamp;
+use super::{batch::Batch, resource::scope, signal::Signal};
 
 /// Keeps the body of the request that an exporter makes: the sender's `Connection` sends it, with the status and
 /// `Retry-After` that the exporter does not return.
@@ -107,46 +104,5 @@ impl EncodedBatch {
     /// The number of spans or log records.
     pub(super) fn count(&self) -> u64 {
         (self.spans.len() + self.log_records.len()) as u64
-    }
-
-    /// One line per record that a collector has accepted, so that the log leads to the trace.
-    pub(super) fn log_sent(&self) {
-        for span in &self.spans {
-            info!(
-                trace_id = hex(&span.trace_id),
-                span_id = hex(&span.span_id),
-                span = span.name,
-                start = time(span.start_time_unix_nano),
-                end = time(span.end_time_unix_nano),
-                "span sent"
-            );
-        }
-        for record in &self.log_records {
-            info!(
-                trace_id = hex(&record.trace_id),
-                uid = uid(record),
-                event = record.event_name,
-                at = time(record.time_unix_nano),
-                "log record sent"
-            );
-        }
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
-    digits.collect::<Vec<_>>().concat()
-}
-
-fn time(nanos: u64) -> Option<String> {
-    Timestamp::from_unix_nanos(nanos.into()).map(Timestamp::rfc3339_millis)
-}
-
-fn uid(record: &LogRecord) -> Option<&str> {
-    let mut attributes = record.attributes.iter();
-    let uid = attributes.find(|it| it.key == Key::Uid.as_str())?;
-    match uid.value.as_ref()?.value.as_ref()? {
-        Value::StringValue(uid) => Some(uid),
-        _ => None,
     }
 }

@@ -1,6 +1,8 @@
-//! The samples of a snapshot: those of the exporter here, those of events in [`events`].
+//! The samples of a snapshot: those of the exporter here, those of each event in [`events`], and what the
+//! outputs count in [`outputs`].
 
 mod events;
+mod outputs;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -18,7 +20,7 @@ use crate::{
     },
     core::{
         lifecycle::TrackedEvent,
-        snapshot::{ExportCounts, Histogram, Snapshot, TypeLabel},
+        snapshot::{Histogram, Snapshot, TypeLabel},
     },
 };
 
@@ -38,7 +40,7 @@ impl Scrape {
     pub(super) fn write(&self, write: &mut Write<'_>) -> fmt::Result {
         events::write(&self.snapshot, self.options, self.now, write)?;
         let mut families: Vec<_> = self.polling().into_iter().chain(self.events()).collect();
-        families.extend(self.outputs());
+        families.extend(outputs::families(&self.snapshot.outputs));
         families.sort_unstable_by_key(|family| family.metric.name);
         if self.options.process {
             families.extend(process::families());
@@ -74,7 +76,6 @@ impl Scrape {
 
     fn events(&self) -> [Family<'_>; 8] {
         let counters = &self.snapshot.counters;
-        let advisories = [EventType::SpotRebalanceRecommendation];
         let anomalies = counters.anomalies.iter();
         let anomalies = anomalies.map(|(kind, count)| (kind.as_str(), *count));
         let ended = counters.ended.iter().map(|((event_type, outcome), ended)| {
@@ -88,7 +89,7 @@ impl Scrape {
         [
             self.by_type_and_scope(
                 &catalog::ADVISORIES,
-                &advisories,
+                &EventType::ADVISORIES,
                 self.snapshot.advisories(),
             ),
             by_text(&catalog::ANOMALIES, "kind", anomalies),
@@ -103,52 +104,6 @@ impl Scrape {
                 self.snapshot.pending(),
             ),
         ]
-    }
-
-    fn outputs(&self) -> Vec<Family<'_>> {
-        let outputs = &self.snapshot.outputs;
-        let pushes = &outputs.pushes;
-        let approvals = outputs.approvals.iter();
-        let approvals = approvals.map(|((event_type, result), count)| {
-            let result = ("result", result.as_str().into());
-            ([type_label(event_type), result], *count)
-        });
-        let receivers = outputs.receivers.iter();
-        let receivers = receivers.map(|(name, is_up)| ([("receiver", name.into())], *is_up));
-        let spools = [Some(&outputs.spans), outputs.log_records.as_ref()];
-        let spools = spools.into_iter().flatten();
-        let write_failures: u64 = spools.map(|counts| counts.write_failures).sum();
-        let write_failures = outputs.state_write_failures + write_failures;
-        let signals = [
-            ("traces", Some(&outputs.spans)),
-            ("logs", outputs.log_records.as_ref()),
-            ("metrics", outputs.metrics.as_ref()),
-        ];
-        let signals = signals
-            .into_iter()
-            .filter_map(|(signal, counts)| Some(([("receiver", signal.into())], counts?.is_up?)));
-        let receivers = receivers.chain(signals);
-        let mut families = vec![
-            Family::single(&catalog::ALERT_PUSH_FAILURES, Some(pushes.failures)),
-            Family::single(&catalog::ALERT_PUSHES, Some(pushes.pushes)),
-            Family::new(&catalog::APPROVALS, approvals),
-            Family::new(&catalog::RECEIVER_UP, receivers),
-            Family::single(&catalog::STATE_WRITE_FAILURES, Some(write_failures)),
-            Family::single(
-                &catalog::TEXTFILE_WRITE_FAILURES,
-                Some(outputs.textfile_write_failures),
-            ),
-        ];
-        families.extend(exports(&SPAN_METRICS, &outputs.spans));
-        if let Some(counts) = &outputs.log_records {
-            families.extend(exports(&LOG_RECORD_METRICS, counts));
-        }
-        if let Some(counts) = &outputs.metrics {
-            let exported = Some(counts.exported);
-            families.push(failures(&catalog::METRIC_EXPORT_FAILURES, counts));
-            families.push(Family::single(&catalog::METRIC_POINTS_EXPORTED, exported));
-        }
-        families
     }
 
     /// The number of events, from zero for the known types. Absent before the first document, and while the last one is
@@ -200,42 +155,6 @@ impl Scrape {
         });
         Family::new(&catalog::VM_INFO, info)
     }
-}
-
-/// Failures, dropped, exported and waiting records of one signal.
-type ExportMetrics = [&'static Metric; 4];
-
-const LOG_RECORD_METRICS: ExportMetrics = [
-    &catalog::LOG_RECORD_EXPORT_FAILURES,
-    &catalog::LOG_RECORDS_DROPPED,
-    &catalog::LOG_RECORDS_EXPORTED,
-    &catalog::LOG_RECORDS_SPOOLED,
-];
-const SPAN_METRICS: ExportMetrics = [
-    &catalog::SPAN_EXPORT_FAILURES,
-    &catalog::SPANS_DROPPED,
-    &catalog::SPANS_EXPORTED,
-    &catalog::SPANS_SPOOLED,
-];
-
-fn exports(
-    [failed, dropped, exported, spooled]: &ExportMetrics,
-    counts: &ExportCounts,
-) -> [Family<'static>; 4] {
-    let reasons = counts.dropped.iter();
-    let reasons = reasons.map(|(reason, count)| (reason.as_str(), *count));
-    [
-        failures(failed, counts),
-        by_text(dropped, "reason", reasons),
-        Family::single(exported, Some(counts.exported)),
-        Family::single(spooled, Some(counts.spooled as f64)),
-    ]
-}
-
-fn failures(metric: &'static Metric, counts: &ExportCounts) -> Family<'static> {
-    let reasons = counts.failures.iter();
-    let reasons = reasons.map(|(reason, count)| (reason.as_str(), *count));
-    by_text(metric, "reason", reasons)
 }
 
 /// Counters with one label.

@@ -12,6 +12,7 @@ mod grpc;
 mod metric_requests;
 pub mod metrics;
 mod response;
+mod sent;
 mod series;
 
 use std::{future::Future, pin::pin, time::Duration};
@@ -155,7 +156,7 @@ impl Sender {
                 }
                 // A partial success does not name the rejected ones.
                 if rejected < count {
-                    batch.log_sent();
+                    sent::log_sent(&batch);
                 }
                 (rejected, DropReason::Rejected)
             }
