@@ -11,11 +11,10 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::otlp::{HTTPS, certificates};
 use crate::support::alerting::{Alertmanager, NOTIFICATION_DEADLINE, Prometheus};
 use crate::support::exporter::Exporter;
 use crate::support::webhook::{AUTOMATION, Notification};
-use crate::support::{Tool, cached, system, wait_until, wait_until_for};
+use crate::support::{HTTPS, Tool, cached, certificates, system, wait_until, wait_until_for};
 
 // Each test runs an old or a new version.
 fn prometheus_2() -> std::path::PathBuf {
@@ -178,9 +177,12 @@ async fn alertmanager_that_asks_for_a_certificate_gets_the_alert_of_the_exporter
     let up = |value| format!("azure_scheduled_events_receiver_up{{receiver=\"{url}\"}} {value}");
     let anonymous = start("web_1", Vec::new()).await;
     anonymous.until(&up(0)).await;
-    let remedy =
-        "CertificateRequired; if it asks for a client certificate, set --alertmanager.cert-file";
-    assert!(anonymous.log().contains(remedy));
+    // Another thread writes the log.
+    wait_until("the refusal in the log", async || {
+        let remedy = "CertificateRequired; if it asks for a client certificate, set --alertmanager.cert-file";
+        anonymous.log().contains(remedy).then_some(())
+    })
+    .await;
     let files = vec![file("cert", "client.pem"), file("key", "client-key.pem")];
     let vm = start("web_0", files).await;
     vm.until(&up(1)).await;
@@ -253,8 +255,8 @@ async fn reboot_that_kills_its_exporter_notifies_once_and_is_resolved_after_it()
     let folder = folder.path();
     let alertmanager = Alertmanager::start(&old_alertmanager(), folder).await;
     let azure = azure(folder).await;
-    // The exporter comes back on the same port, which no other socket gets meanwhile: none is bound to this address.
-    let alone = (Ipv4Addr::new(127, 0, 0, 2), 0).into();
+    // The exporter comes back on the same port, which no other socket gets meanwhile: no other test uses this address.
+    let alone = (Ipv4Addr::new(127, 0, 0, 6), 0).into();
     let vm = Exporter::of_vm_at(alone, &azure, "web_0", None, folder).await;
     let address = vm.address.parse().unwrap();
     let mut prometheus = Prometheus::start(&prometheus_2(), 1, &[&vm], &alertmanager, folder).await;

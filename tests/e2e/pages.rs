@@ -1,9 +1,11 @@
 //! The status page and the simulator page in Chromium, at the width of a phone and of a desktop.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::exporter::Exporter;
@@ -106,50 +108,50 @@ async fn status_page_shows_the_event_on_a_phone_and_on_a_desktop() {
     }
 }
 
-/// The scenario `spot-rebalance` in less than a minute, after some seconds in which Scheduled Events is being enabled.
-/// Each state lasts longer than a browser takes to open the page.
-const SPOT_VM: &str = r#"{
-  "faults": [{ "fault": "enabling", "for": "15s" }],
-  "events": [
-    { "event_type": "SpotRebalanceRecommendation", "advisory_for": "50s" },
-    { "at": "30s", "event_type": "Preempt", "notice": "12s", "started_for": "12s" }
-  ]
-}"#;
-
 #[tokio::test]
 async fn status_page_shows_each_state_of_a_spot_vm() {
     let folder = TempDir::new().unwrap();
-    let scenario = folder.path().join("spot-vm.json");
-    std::fs::write(&scenario, SPOT_VM).unwrap();
-    let scenario = format!("--scenario={}", scenario.display());
-    let flags = ["--speed=1", "--imds.api-version=2026-05-01", &scenario];
-    let demo =
-        Exporter::demo_until("azure_scheduled_events_warming_up 1", folder.path(), &flags).await;
-    for (sign, title, texts) in [
+    let azure = Exporter::simulator(folder.path(), &["--vm.name=web_0"]).await;
+    let imds = format!("--imds.url={}", azure.url(""));
+    let flags = ["--imds.api-version=2026-05-01", &imds];
+    let vm = Exporter::run((Ipv4Addr::LOCALHOST, 0).into(), &flags, folder.path()).await;
+    let advisory = json!({ "event_type": "SpotRebalanceRecommendation", "advisory_for": "1h" });
+    let eviction = json!({ "event_type": "Preempt", "notice": "1s", "started_for": "1h" });
+    // Each state lasts until the page was opened.
+    for (event, sign, title, texts) in [
         (
+            None,
             "azure_scheduled_events_up 1",
             "No events yet",
             &["Events may take until "][..],
         ),
         (
+            Some(advisory),
             "azure_scheduled_events_advisories{event_type=\"SpotRebalanceRecommendation\",scope=\"self\"} 1",
             "No events yet",
             &["See the advisories below.", "SpotRebalanceRecommendation"],
         ),
         (
+            Some(eviction),
             "azure_scheduled_events_pending{event_type=\"Preempt\",scope=\"self\"} 1",
             "Preempt",
             &["The Spot VM is evicted", "Advisories"],
         ),
         (
+            Some(Value::Null),
             "azure_scheduled_events_ended_total{event_type=\"Preempt\",outcome=\"completed\"} 1",
             "No events yet",
             &["Completed, ", "Advisory no longer listed"],
         ),
     ] {
-        demo.until(sign).await;
-        let page = open(&demo.url("/"), &[]);
-        page.assert_loads_without_errors(&demo.url("/"));
+        match event {
+            None => {}
+            Some(Value::Null) => azure.clear().await,
+            Some(event) => azure.play(json!({ "events": [event] })).await,
+        }
+        vm.until(sign).await;
+        let page = open(&vm.url("/"), &[]);
+        page.assert_loads_without_errors(&vm.url("/"));
         assert!(page.title.starts_with(title), "{sign}: {}", page.title);
         for text in texts {
             assert!(

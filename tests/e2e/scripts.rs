@@ -396,7 +396,7 @@ async fn chat_gets_one_message_for_each_event() {
         .await
     };
     let script = vm.script("chat", &variables).await;
-    vm.announce(json!([restart("Reboot")])).await;
+    let ids = vm.announce(json!([restart("Reboot")])).await;
     // The first one is refused and sent again.
     let sent = texts(2).await;
     assert!(
@@ -404,6 +404,12 @@ async fn chat_gets_one_message_for_each_event() {
         "{sent:?}"
     );
     assert_eq!(sent[0], sent[1]);
+    // `watch` keeps what it has printed only after it has printed it.
+    wait_until("the file of --since", async || {
+        let printed = fs::read_to_string(vm.path("state/printed")).ok()?;
+        printed.contains(&ids[0]).then_some(())
+    })
+    .await;
     drop(script);
     let _script = vm.script("chat", &variables).await;
     vm.announce(json!([{"event_type": "Preempt", "notice": "15m"}]))

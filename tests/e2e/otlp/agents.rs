@@ -4,10 +4,7 @@ use std::{collections::BTreeSet, fs, net::Ipv4Addr};
 
 use tempfile::TempDir;
 
-use super::{
-    metrics,
-    processes::{SCENARIO, Vm, play},
-};
+use super::processes::{Vm, freeze};
 use crate::support::{
     Daemon, Tool, block, cached, client, exporter::Exporter, get, samples, wait_until,
 };
@@ -31,7 +28,7 @@ async fn telegraf_scrapes_every_series_and_takes_all_signals_over_grpc() {
     let folder = folder.path();
     let azure = Exporter::simulator(folder, &[]).await;
     let mut vm = Vm::start("web_0", &azure, folder, &[]).await;
-    play(&azure, metrics::SCENARIO).await;
+    azure.play(freeze("900s")).await;
     let pending = r#"azure_scheduled_events_pending{event_type="Freeze",scope="self"}"#;
     vm.until(pending, 1).await;
     let lines = block("docs/agents.md", "[[inputs.prometheus]]");
@@ -60,7 +57,7 @@ async fn telegraf_scrapes_every_series_and_takes_all_signals_over_grpc() {
     ];
     let mut pushing = Vm::start("web_1", &azure, folder, &variables).await;
     pushing.until("azure_scheduled_events_up", 1).await;
-    play(&azure, SCENARIO).await;
+    azure.play(freeze("6s")).await;
     for parts in [
         &["azure_scheduled_events_up,", "gauge=1"][..],
         &["spans,", "span.name=\"scheduled_event Freeze\""],

@@ -5,11 +5,8 @@ use std::{path::Path, process::Command};
 
 use tempfile::TempDir;
 
-use super::{
-    HTTPS, certificates,
-    processes::{SCENARIO, Vm, play},
-};
-use crate::support::{Daemon, exporter::Exporter, wait_until};
+use super::processes::{Vm, freeze};
+use crate::support::{Daemon, HTTPS, certificates, exporter::Exporter, wait_until};
 
 /// Starts the server, which ends each call with this code. Returns it with its URL.
 async fn server(name: &'static str, folder: &Path, code: &str) -> (Daemon, String) {
@@ -59,8 +56,9 @@ async fn grpcio_receives_all_signals_also_after_refused_calls_and_a_kill() {
     let azure = Exporter::simulator(folder.path(), &[]).await;
     let mut vm = Vm::start("web_0", &azure, folder.path(), &variables(&*refusing_url)).await;
     vm.until("azure_scheduled_events_up", 1).await;
-    play(&azure, SCENARIO).await;
-    vm.until("azure_scheduled_events_spans_spooled", 1).await;
+    azure.play(freeze("6s")).await;
+    vm.until_at_least("azure_scheduled_events_spans_spooled", 1)
+        .await;
     wait_until("a refused span", async || {
         refusing.log().contains("span ").then_some(())
     })

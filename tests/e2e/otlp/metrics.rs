@@ -8,29 +8,17 @@ use std::{
     path::Path,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
     Collector,
-    processes::{Vm, play},
+    processes::{Vm, freeze},
 };
 use crate::support::{
     DEADLINE, Daemon, Series, Tool, cached, client, exporter::Exporter, get, samples,
     wait_until_for,
 };
-
-/// A Freeze that does not start during the test.
-pub(super) const SCENARIO: &str = r#"{"scenario": {"events": [{
-    "at": "0s", "event_type": "Freeze", "duration_seconds": 5, "resources": ["web_0", "web_1"],
-    "notice": "900s", "started_for": "6s"
-}]}}"#;
-
-/// The same of two events: two series of a metric end together.
-const TWO_EVENTS: &str = r#"{"scenario": {"events": [
-    {"at": "0s", "event_type": "Freeze", "duration_seconds": 5, "resources": ["web_0", "web_1"], "notice": "900s"},
-    {"at": "0s", "event_type": "Reboot", "resources": ["web_0", "web_1"], "notice": "900s"}
-]}}"#;
 
 /// What a receiver adds: the names of the resource and of the scope.
 const RECEIVERS_LABELS: [&str; 5] = [
@@ -184,7 +172,7 @@ async fn receivers_of_a_push_have_the_names_types_and_labels_of_a_scrape() {
     let to_prometheus = format!("{api}/otlp/v1/metrics");
     let mut by_collector = vm("web_0", &azure, folder.path(), &to_collector).await;
     let mut by_prometheus = vm("web_1", &azure, folder.path(), &to_prometheus).await;
-    play(&azure, SCENARIO).await;
+    azure.play(freeze("900s")).await;
     let observed = r#"azure_scheduled_events_observed_total{event_type="Freeze",scope="self"}"#;
     by_collector.until(observed, 1).await;
     by_prometheus.until(observed, 1).await;
@@ -222,7 +210,11 @@ async fn receivers_of_a_push_end_a_series_when_it_ends() {
     let countdowns = |of: &Typed| of.keys().filter(|series| series.name == name).count();
     for (expected, pending) in [(2, 1), (0, 0)] {
         if pending > 0 {
-            play(&azure, TWO_EVENTS).await;
+            // Two series of a metric end together.
+            let event = |event_type| json!({ "event_type": event_type, "resources": ["web_0", "web_1"], "notice": "900s" });
+            azure
+                .play(json!({ "events": [event("Freeze"), event("Reboot")] }))
+                .await;
         } else {
             let clear = client().post(azure.url("/simulator/clear"));
             let answer = clear.header("content-type", "application/json").send();

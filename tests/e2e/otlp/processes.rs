@@ -1,27 +1,25 @@
 //! Processes of the exporter: three that see one event export one trace, a VM that dies has exported its announcement,
 //! and an exporter without CA certificates continues.
 
-use std::{collections::BTreeSet, ffi::OsStr, path::Path, time::Duration};
+use std::{collections::BTreeSet, ffi::OsStr, path::Path};
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Collector, assert_one_trace, certificates, field};
+use super::{Collector, assert_one_trace, field};
 use crate::support::{
-    DEADLINE, Daemon, client,
+    DEADLINE, Daemon, certificates, client,
     exporter::{Exporter, PROGRAM},
     get, wait_until,
 };
 
-/// A Freeze of three VMs, in seconds where Azure takes minutes.
-pub(crate) const SCENARIO: &str = r#"{"scenario": {"events": [{
-    "at": "1s", "event_type": "Freeze", "duration_seconds": 5, "resources": ["web_0", "web_1", "web_2"],
-    "notice": "6s", "started_for": "6s"
-}]}}"#;
-
-/// A Spot eviction.
-const PREEMPT: &str = r#"{"scenario": {"events": [{
-    "at": "0s", "event_type": "Preempt", "resources": ["web_0"], "notice": "30s", "started_for": "10s"
-}]}}"#;
+/// A Freeze of three VMs.
+pub(crate) fn freeze(notice: &str) -> Value {
+    json!({ "events": [{
+        "at": "1s", "event_type": "Freeze", "duration_seconds": 5, "resources": ["web_0", "web_1", "web_2"],
+        "notice": notice, "started_for": "6s",
+    }] })
+}
 
 /// An exporter of one VM.
 pub(super) struct Vm {
@@ -53,26 +51,37 @@ impl Vm {
 
     /// Waits until a series on `/metrics` has this value.
     pub(super) async fn until(&mut self, series: &str, value: u32) {
+        let is_equal = |shown: f64| (shown - f64::from(value)).abs() < 0.5;
+        self.until_that(series, &value.to_string(), is_equal).await;
+    }
+
+    /// Waits until a series on `/metrics` has at least this value.
+    pub(super) async fn until_at_least(&mut self, series: &str, value: u32) {
+        let what = format!("{value} or more");
+        self.until_that(series, &what, |shown| shown >= f64::from(value))
+            .await;
+    }
+
+    async fn until_that(&mut self, series: &str, what: &str, condition: impl Fn(f64) -> bool) {
         let http = client();
         let url = format!("http://{}/metrics", self.address);
-        wait_until(&format!("{series} {value}"), async || {
+        wait_until(&format!("{series} {what}"), async || {
             self.daemon.assert_running();
             let text = get(&http, &url).await?;
             let mut samples = text.lines().filter_map(|line| line.rsplit_once(' '));
             let (_, shown) = samples.find(|(shown, _)| *shown == series)?;
-            ((shown.parse::<f64>().ok()? - f64::from(value)).abs() < 0.5).then_some(())
+            condition(shown.parse().ok()?).then_some(())
         })
         .await;
     }
-}
 
-pub(crate) async fn play(azure: &Exporter, scenario: &'static str) {
-    let start = client().post(azure.url("/simulator/start"));
-    let start = start
-        .header("content-type", "application/json")
-        .body(scenario);
-    let answer = start.send().await.unwrap();
-    assert!(answer.status().is_success(), "{answer:?}");
+    /// Waits until the log has this text so many times: another thread writes it.
+    async fn until_logged(&self, text: &str, count: usize) {
+        wait_until(text, async || {
+            (self.daemon.log().matches(text).count() == count).then_some(())
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
@@ -84,33 +93,34 @@ async fn three_exporters_that_see_one_event_export_one_trace() {
     let (ca, certificate, key) = (path("ca.pem"), path("client.pem"), path("client-key.pem"));
     let http = format!("http://{}", collector.http);
     let https = format!("https://{}", collector.https);
+    let grpc = format!("https://{}", collector.grpc_tls);
     let plain = [("OTEL_EXPORTER_OTLP_ENDPOINT", http.as_str())];
-    let mutual = [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", https.as_str()),
-        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
-        ("OTEL_EXPORTER_OTLP_CERTIFICATE", &ca),
-        ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &certificate),
-        ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key),
-        ("OTEL_METRICS_EXPORTER", "otlp"),
-    ];
+    let mutual = |endpoint, protocol| {
+        [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
+            ("OTEL_EXPORTER_OTLP_CERTIFICATE", &*ca),
+            ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &*certificate),
+            ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &*key),
+            ("OTEL_METRICS_EXPORTER", "otlp"),
+        ]
+    };
+    let (https, grpc) = (mutual(&*https, "http/protobuf"), mutual(&*grpc, "grpc"));
     let mut vms = [
         Vm::start("web_0", &azure, folder.path(), &plain).await,
-        Vm::start("web_1", &azure, folder.path(), &mutual).await,
-        Vm::start("web_2", &azure, folder.path(), &mutual).await,
+        Vm::start("web_1", &azure, folder.path(), &https).await,
+        Vm::start("web_2", &azure, folder.path(), &grpc).await,
     ];
     for vm in &mut vms {
         vm.until("azure_scheduled_events_up", 1).await;
     }
-    play(&azure, SCENARIO).await;
+    azure.play(freeze("6s")).await;
     for vm in &mut vms {
         vm.until("azure_scheduled_events_spans_exported_total", 4)
             .await;
         vm.until("azure_scheduled_events_spans_spooled", 0).await;
-        // Another thread writes the log.
-        wait_until("four spans in the log", async || {
-            (vm.daemon.log().matches("span sent").count() == 4).then_some(())
-        })
-        .await;
+        vm.until_logged("span sent", 4).await;
     }
     let spans = wait_until("twelve spans are logged", async || {
         let spans = collector.spans();
@@ -126,6 +136,21 @@ async fn three_exporters_that_see_one_event_export_one_trace() {
     assert_eq!(roots.count(), 3);
     let up = "azure_scheduled_events_up";
     wait_until("metrics", async || collector.metrics(up).pop()).await;
+    let records = wait_until("nine log records are logged", async || {
+        let records = collector.log_records();
+        (records.len() == 9).then_some(records)
+    })
+    .await;
+    assert!(records.iter().all(|[trace, ..]| *trace == spans[0][0]));
+    let uids: BTreeSet<_> = records.iter().map(|[.., uid]| uid).collect();
+    assert_eq!(uids.len(), 9);
+    assert!(
+        records
+            .iter()
+            .any(|[.., body, _]| body
+                .starts_with("Str(Announced: Freeze of web_0 and 2 more VMs at ")),
+        "{records:?}"
+    );
     let log = collector.daemon.log();
     for line in [
         "-> azure.scheduled_event.resources: Slice([\"web_0\",\"web_1\",\"web_2\"])",
@@ -142,7 +167,7 @@ async fn three_exporters_that_see_one_event_export_one_trace() {
 
 /// A Spot eviction takes the VM away before it ends: what is sent at once is all there is.
 #[tokio::test]
-async fn a_spot_vm_that_dies_two_seconds_after_the_announcement_has_exported_it() {
+async fn a_spot_vm_that_dies_before_its_eviction_starts_has_exported_the_announcement() {
     let folder = TempDir::new().unwrap();
     let collector = Collector::start(folder.path()).await;
     let azure = Exporter::simulator(folder.path(), &[]).await;
@@ -155,16 +180,15 @@ async fn a_spot_vm_that_dies_two_seconds_after_the_announcement_has_exported_it(
     ];
     let mut vm = Vm::start("web_0", &azure, folder.path(), &endpoint).await;
     vm.until("azure_scheduled_events_up", 1).await;
-    play(&azure, PREEMPT).await;
-    wait_until("the announcement", async || {
+    let preempt = json!({ "event_type": "Preempt", "resources": ["web_0"], "notice": "900s" });
+    azure.play(json!({ "events": [preempt] })).await;
+    wait_until("all signals of the announcement", async || {
         vm.daemon.assert_running();
-        vm.daemon
-            .log()
-            .contains("transition=announced")
+        let is_pushed = !collector.metrics("azure_scheduled_event_status").is_empty();
+        (is_pushed && !collector.log_records().is_empty() && !collector.spans().is_empty())
             .then_some(())
     })
     .await;
-    tokio::time::sleep(Duration::from_secs(2)).await;
     // Killed.
     drop(vm);
     let records = collector.log_records();
@@ -220,8 +244,8 @@ async fn collector_gets_over_grpc_what_waited_in_the_spool_of_a_killed_exporter_
     };
     let spooled = "azure_scheduled_events_spans_spooled";
     let mut vm = start("https://127.0.0.1:9").await;
-    play(&azure, SCENARIO).await;
-    vm.until(spooled, 1).await;
+    azure.play(freeze("6s")).await;
+    vm.until_at_least(spooled, 1).await;
     drop(vm);
     let mut vm = start("https://127.0.0.1:9").await;
     vm.until(spooled, 4).await;
@@ -269,16 +293,17 @@ async fn without_system_certificates_the_export_stops_and_the_exporter_does_not(
     ];
     let mut vm = Vm::start("web_0", &azure, folder.path(), &unusable).await;
     vm.until("azure_scheduled_events_up", 1).await;
-    play(&azure, SCENARIO).await;
+    azure.play(freeze("6s")).await;
     let ended = r#"azure_scheduled_events_ended_total{event_type="Freeze",outcome="completed"}"#;
     vm.until(ended, 1).await;
     vm.until("azure_scheduled_events_spans_spooled", 4).await;
-    let log = vm.daemon.log();
-    let line = log
-        .lines()
-        .find(|line| line.contains("no client can be made"));
-    let line = line.expect("a log line");
-    assert!(line.contains("OTEL_EXPORTER_OTLP_CERTIFICATE"), "{line}");
     // One for each signal.
-    assert_eq!(log.matches("no client can be made").count(), 2);
+    vm.until_logged("no client can be made", 2).await;
+    let log = vm.daemon.log();
+    let mut lines = log.lines();
+    let line = lines.find(|line| line.contains("no client can be made"));
+    assert!(
+        line.unwrap().contains("OTEL_EXPORTER_OTLP_CERTIFICATE"),
+        "{log}"
+    );
 }

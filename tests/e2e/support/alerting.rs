@@ -240,7 +240,8 @@ impl Prometheus {
 
     /// Waits until every group of rules without an interval of its own has been evaluated three more times.
     pub(crate) async fn until_evaluated(&mut self) {
-        let before = self.evaluations().await.unwrap();
+        let what = "the number of evaluations";
+        let before = wait_until(what, async || self.evaluations().await).await;
         assert!(!before.is_empty(), "no rules");
         wait_until("three evaluations of the rules", async || {
             self.daemon.assert_running();
@@ -333,13 +334,19 @@ impl Exporter {
 
     /// Starts a scenario of the simulated Azure now.
     pub(crate) async fn play(&self, scenario: Value) {
-        let body = json!({ "scenario": scenario }).to_string();
-        let request = client().post(self.url("/simulator/start")).body(body);
-        let response = request
-            .header("content-type", "application/json")
-            .send()
-            .await
-            .unwrap();
+        let body = json!({ "scenario": scenario });
+        self.control("/simulator/start", body).await;
+    }
+
+    /// Ends all events of the simulated Azure.
+    pub(crate) async fn clear(&self) {
+        self.control("/simulator/clear", Value::Null).await;
+    }
+
+    async fn control(&self, path: &str, body: Value) {
+        let request = client().post(self.url(path)).body(body.to_string());
+        let request = request.header("content-type", "application/json");
+        let response = request.send().await.unwrap();
         assert!(
             response.status().is_success(),
             "{}",

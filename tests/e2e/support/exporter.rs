@@ -17,11 +17,6 @@ impl Exporter {
     /// `demo`, once an event of this VM is on `/metrics`.
     pub(crate) async fn demo(folder: &Path, flags: &[&str]) -> Self {
         let sign = "azure_scheduled_event_not_before_timestamp_seconds{";
-        Self::demo_until(sign, folder, flags).await
-    }
-
-    /// `demo`, once `/metrics` contains `sign`.
-    pub(crate) async fn demo_until(sign: &str, folder: &Path, flags: &[&str]) -> Self {
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
         Self::start(listen, "demo", flags, folder, "/metrics", sign).await
     }

@@ -1,6 +1,7 @@
 //! What every end-to-end test needs: programs, processes, deadlines, HTTP.
 
 pub(crate) mod alerting;
+mod certificates;
 mod daemon;
 pub(crate) mod exporter;
 mod exposition;
@@ -13,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub(crate) use certificates::{GRPC_TLS, HTTPS, certificates};
 pub(crate) use daemon::Daemon;
 pub(crate) use exposition::{Sample, Series, samples};
 pub(crate) use programs::{Tool, cached, node_script, system};

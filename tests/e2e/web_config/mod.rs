@@ -7,12 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::exporter::PROGRAM;
-use crate::support::{DEADLINE, Daemon, Tool, cached, client, get, system, wait_until};
+use crate::support::{
+    DEADLINE, Daemon, Tool, cached, certificates, client, get, system, wait_until,
+};
 
 pub(crate) const PASSWORD: &str = "a password";
 
@@ -24,21 +25,7 @@ pub(crate) enum ClientAuth {
 
 /// Writes a CA, certificates of a server and of a client, and the file of `--web.config.file`.
 pub(crate) fn write_files(folder: &Path, client_auth: ClientAuth) -> PathBuf {
-    let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let key = KeyPair::generate().unwrap();
-    let authority = CertifiedIssuer::self_signed(params, key).unwrap();
-    fs::write(folder.join("ca.pem"), authority.pem()).unwrap();
-    for (file, name) in [
-        ("server", "127.0.0.1"),
-        ("client", "prometheus.example.com"),
-    ] {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([name.to_owned()]).unwrap();
-        let certificate = params.signed_by(&key, &authority).unwrap();
-        fs::write(folder.join(format!("{file}.pem")), certificate.pem()).unwrap();
-        fs::write(folder.join(format!("{file}-key.pem")), key.serialize_pem()).unwrap();
-    }
+    certificates(folder);
     let salt = [0x5a; 16];
     let digest = bcrypt::bcrypt(10, salt, format!("{PASSWORD}\0").as_bytes());
     let encode = |bytes: &[u8]| bcrypt::BASE_64.encode(bytes);
@@ -95,6 +82,15 @@ async fn scrapes_over_tls(name: &'static str, program: &Path) {
     let mut prometheus = Daemon::start(name, program, args, folder.path());
     let api = prometheus.listening_on(std::net::Ipv4Addr::LOCALHOST).await;
     let http = client();
+    let mut until = async |query: &str, expected: &str| {
+        let url = format!("http://{api}/api/v1/query?query={query}");
+        wait_until(query, async || {
+            demo.assert_running();
+            prometheus.assert_running();
+            (value(&get(&http, &url).await?)? == expected).then_some(())
+        })
+        .await;
+    };
     for (job, up) in [
         ("tls12", "1"),
         ("tls13", "1"),
@@ -104,26 +100,13 @@ async fn scrapes_over_tls(name: &'static str, program: &Path) {
         ("no-tls", "0"),
     ] {
         // Several scrapes: a connection that is kept must work too.
-        let what = format!("three scrapes of the job {job}");
-        let query =
-            format!("http://{api}/api/v1/query?query=count_over_time(up{{job=\"{job}\"}}[5m])");
-        wait_until(&what, async || {
-            demo.assert_running();
-            prometheus.assert_running();
-            let count = value(&get(&http, &query).await?)?;
-            (count.parse::<f64>().ok()? >= 3.0).then_some(())
-        })
-        .await;
-        for function in ["min_over_time", "max_over_time"] {
-            let query =
-                format!("http://{api}/api/v1/query?query={function}(up{{job=\"{job}\"}}[5m])");
-            let found = value(&get(&http, &query).await.unwrap());
-            assert_eq!(found.as_deref(), Some(up), "{job}");
+        for function in ["count", "min", "max"] {
+            let query = format!("{function}_over_time(up{{job=\"{job}\"}}[10s])");
+            let expected = if function == "count" { "3" } else { up };
+            until(&query, expected).await;
         }
     }
-    let stored = format!("http://{api}/api/v1/query?query=count(azure_scheduled_events_up)");
-    let found = value(&get(&http, &stored).await.unwrap());
-    assert_eq!(found.as_deref(), Some("2"));
+    until("count(azure_scheduled_events_up)", "2").await;
 }
 
 /// The value of a response with one series.

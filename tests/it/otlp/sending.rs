@@ -193,7 +193,7 @@ pub(super) fn batch(number: u64) -> Batch {
         dropped_attributes_count: 0,
         events,
         links: SpanLinks::default(),
-        status: Status::Unset,
+        status: Status::error("status 400"),
         instrumentation_scope: InstrumentationScope::default(),
     };
     Batch {
