@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::support::{
     DEADLINE, FakeAlertmanager, FakeImds, Pki, RefusingPort, Reply,
     exporter::{Exporter, Metrics, settings},
-    process::{PROGRAM, Process, exporter},
+    process::{Process, exporter},
 };
 
 /// Short intervals, except that unchanged alerts are not sent again during a test, and ended ones not resolved.
@@ -23,7 +23,7 @@ const TIMING: PushTiming = PushTiming {
     resolve_after: Duration::from_mins(4),
     retry_interval: Duration::from_millis(50),
     max_retry_interval: Duration::from_secs(30),
-    push_timeout: Duration::from_secs(2),
+    push_timeout: DEADLINE,
 };
 const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
 const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
@@ -124,14 +124,7 @@ fn many(events: usize) -> Reply {
 async fn many_alerts_are_pushed_in_bounded_requests_and_a_new_one_in_the_first() {
     let imds = FakeImds::standing(many(700)).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
-    let mut settings = pushing(&imds, &[]);
-    // A batch of 500 must not be sent twice on a busy machine.
-    let timing = PushTiming {
-        push_timeout: DEADLINE,
-        ..TIMING
-    };
-    settings.alertmanagers = vec![target(&alertmanager.base(), timing)];
-    let exporter = Exporter::start(settings);
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
     alertmanager
         .until("all events are pushed", |it| it.alerts().len() >= 700)
         .await;
@@ -170,7 +163,9 @@ async fn unreachable_hanging_and_failing_alertmanagers_do_not_delay_a_working_on
         refusing.base(),
         working.base(),
     ];
-    let exporter = Exporter::start(pushing(&imds, &bases));
+    let mut settings = pushing(&imds, &bases);
+    settings.alertmanagers[1].timing.push_timeout = Duration::from_secs(2);
+    let exporter = Exporter::start(settings);
     exporter.until("it polls", Metrics::is_up).await;
     imds.now(preempt());
     working.until_pushed().await;
@@ -574,137 +569,4 @@ async fn proxy_is_used_and_named_unless_no_proxy_excepts_the_address() {
         let shown = proxy.replace("http://", "proxy=http://xxxxx@");
         assert!(line.contains(&shown) && line.contains(error), "{line}");
     }
-}
-
-#[test]
-#[expect(clippy::too_many_lines, reason = "one table")]
-fn invalid_flags_are_reported_in_one_line_with_exit_code_64() {
-    let (url, https) = (
-        "--alertmanager.url=http://127.0.0.1:9093",
-        "--alertmanager.url=https://127.0.0.1:9093",
-    );
-    let pki = Pki::new();
-    let client = fs::read_to_string(pki.path("client.pem")).unwrap();
-    pki.write("reversed.pem", &format!("{}{client}", pki.authority()));
-    let encrypted =
-        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
-    pki.write("encrypted.pem", encrypted);
-    let ca = format!("--alertmanager.ca-file={}", pki.path("ca.pem"));
-    let certificate = format!("--alertmanager.cert-file={}", pki.path("client.pem"));
-    let key = format!("--alertmanager.key-file={}", pki.path("client-key.pem"));
-    for (arguments, expected) in [
-        (
-            &["--alertmanager.url=alertmanager:9093"][..],
-            "--alertmanager.url: \"alertmanager:9093\" is neither",
-        ),
-        (
-            &["--alertmanager.url=http://u:hunter2@h"],
-            "--alertmanager.basic-auth-file",
-        ),
-        (&["--alertmanager.ca-file=ca.pem"], "--alertmanager.url"),
-        (
-            &[
-                url,
-                "--alertmanager.basic-auth-file=a",
-                "--alertmanager.bearer-token-file=b",
-            ],
-            "cannot be used with",
-        ),
-        (
-            &[url, "--alertmanager.bearer-token-file=/nowhere/token"],
-            "--alertmanager.bearer-token-file: /nowhere/token",
-        ),
-        (
-            &[https, "--alertmanager.ca-file=/nowhere/ca.pem"],
-            "--alertmanager.ca-file: /nowhere/ca.pem cannot be read",
-        ),
-        (
-            &[https, "--alertmanager.bearer-token-file=/dev/zero"],
-            "--alertmanager.bearer-token-file: /dev/zero is not a regular file",
-        ),
-        (
-            &[
-                https,
-                &ca,
-                &format!("--alertmanager.cert-file={}", pki.path("client.pem")),
-            ],
-            "--alertmanager.cert-file: needs --alertmanager.key-file",
-        ),
-        (
-            &[https, &ca, &key],
-            "--alertmanager.key-file: needs --alertmanager.cert-file",
-        ),
-        (
-            &[
-                https,
-                &ca,
-                &key,
-                &format!("--alertmanager.cert-file={}", pki.path("reversed.pem")),
-            ],
-            "reversed.pem has its certificates in the wrong order",
-        ),
-        (
-            &[
-                https,
-                &ca,
-                &certificate,
-                &format!("--alertmanager.key-file={}", pki.path("encrypted.pem")),
-            ],
-            "encrypted.pem is encrypted with a passphrase",
-        ),
-        (
-            &[url, &certificate, &key],
-            "--alertmanager.cert-file: has no effect with http",
-        ),
-        (
-            &[url, "--alertmanager.header=X-Scope-OrgID"],
-            "--alertmanager.header: number 1 has no colon: write it as NAME: VALUE",
-        ),
-        (
-            &[url, "--alertmanager.header=a b: hunter2"],
-            "--alertmanager.header: \"a b\" is no name of a header",
-        ),
-        (
-            &[url, "--alertmanager.header=a: hunter2\u{7}"],
-            "--alertmanager.header: \"a\" has no value, or one with control characters",
-        ),
-        (
-            &[
-                url,
-                "--alertmanager.header=a: 1",
-                "--alertmanager.header=A: hunter2",
-            ],
-            "--alertmanager.header: \"A\" was given before",
-        ),
-        (
-            &[url, "--alertmanager.header=Host: hunter2"],
-            "--alertmanager.header: \"Host\" is set by the exporter",
-        ),
-        (
-            &["--alertmanager.header=a: 1"],
-            "--alertmanager.header: has no effect alone: add --alertmanager.url",
-        ),
-    ] {
-        let done = Command::new(PROGRAM)
-            .arg("--web.listen-address=127.0.0.1:0")
-            .args(arguments)
-            .output()
-            .unwrap();
-        let stderr = String::from_utf8(done.stderr).unwrap();
-        let last = stderr.lines().last().unwrap_or_default();
-        assert_eq!(done.status.code(), Some(64), "{arguments:?}: {stderr}");
-        assert!(
-            last.contains(expected) && !stderr.contains("hunter2"),
-            "{arguments:?}: {stderr}"
-        );
-    }
-    let done = Command::new(PROGRAM)
-        .args(["--web.listen-address=127.0.0.1:0", url])
-        .env("http_proxy", "socks5://me:hunter2@127.0.0.1:1080")
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8(done.stderr).unwrap();
-    assert_eq!(done.status.code(), Some(64), "{stderr}");
-    let expected = "http_proxy: \"socks5://xxxxx@127.0.0.1:1080\" is neither http nor https";
-    assert!(stderr.contains(expected), "{stderr}");
 }

@@ -1,6 +1,6 @@
 //! Several exporters that push the alert of one event to one Alertmanager, and their external labels.
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
     alertmanager::{PushTiming, Target},
@@ -13,7 +13,7 @@ use crate::support::{
     FakeAlertmanager, FakeImds, Reply,
     alertmanager::ReceivedAlert,
     exporter::{Exporter, Metrics, settings},
-    process::{PROGRAM, Process, exporter},
+    process::{Process, exporter},
 };
 
 /// The relations of the real values, in milliseconds.
@@ -143,42 +143,4 @@ async fn external_labels_are_added_to_pushed_alerts() {
         "event_id": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265", "event_type": "Reboot", "event_source": "Platform",
     });
     assert_eq!(alert.labels, expected);
-}
-
-#[test]
-fn invalid_external_label_is_reported_in_one_line_with_exit_code_64() {
-    for (labels, expected) in [
-        (
-            &["cluster"][..],
-            "\"cluster\" has no value: write it as NAME=VALUE",
-        ),
-        (&["cluster="], "\"cluster=\" has an empty value"),
-        (&["my-cluster=a"], "\"my-cluster=a\" has an invalid name"),
-        (&["1st=a"], "\"1st=a\" has an invalid name"),
-        (&["=a"], "\"=a\" has an invalid name"),
-        (&["event_id=a"], "\"event_id=a\" has a reserved name"),
-        (&["__name__=a"], "\"__name__=a\" has a reserved name"),
-        (&["cluster=a\u{7}"], "has a value with control characters"),
-        (
-            &["cluster=a", "cluster=b"],
-            "\"cluster=b\" has a name that was given before",
-        ),
-    ] {
-        let flags = labels
-            .iter()
-            .map(|label| format!("--alertmanager.external-label={label}"));
-        let done = Command::new(PROGRAM)
-            .arg("--web.listen-address=127.0.0.1:0")
-            .arg("--alertmanager.url=http://127.0.0.1:9093")
-            .args(flags)
-            .output()
-            .unwrap();
-        let stderr = String::from_utf8(done.stderr).unwrap();
-        assert_eq!(done.status.code(), Some(64), "{labels:?}: {stderr}");
-        let last = stderr.lines().last().unwrap_or_default();
-        assert!(
-            last.contains("--alertmanager.external-label: ") && last.contains(expected),
-            "{labels:?}: {stderr}"
-        );
-    }
 }

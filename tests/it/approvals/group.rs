@@ -125,28 +125,3 @@ async fn the_first_log_line_has_the_policy() {
     let policy = r#"approvals="user events for the group, delay 60s""#;
     assert!(line.contains(policy), "{line}");
 }
-
-#[tokio::test]
-async fn for_group_is_refused_where_it_cannot_work() {
-    let without_user_events = "--approve.for: group has no effect without --approve.user-events";
-    for (arguments, expected) in [
-        (&["--approve.for=group"][..], without_user_events),
-        (
-            &["--approve.for=group", "--approve.freeze-below=9s"],
-            without_user_events,
-        ),
-        (
-            &[
-                "--approve.user-events",
-                "--approve.for=group",
-                "--approve.drain=60s",
-            ],
-            "--approve.delay: 1m is not longer than --approve.drain=1m",
-        ),
-        (&["--approve.for=all"], "[possible values: self, group]"),
-    ] {
-        let ended = Process::start(arguments).end().await;
-        assert_eq!(ended.code, Some(64), "{arguments:?}: {ended:?}");
-        assert!(ended.log.contains(expected), "{arguments:?}: {ended:?}");
-    }
-}

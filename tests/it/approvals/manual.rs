@@ -50,21 +50,6 @@ async fn approve_shows_the_description() {
 }
 
 #[tokio::test]
-async fn approve_names_the_incarnation_to_the_preview_version() {
-    let imds = FakeImds::of_version("2017-03-01", Reply::ok(RESTART)).await;
-    imds.approvals(Reply::ok(""));
-    let ended = approve(&imds, &[TYPED, "--imds.api-version=2017-03-01"]).await;
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
-    let sent: Value = serde_json::from_str(&imds.requests().last().unwrap().body).unwrap();
-    let document: Value = serde_json::from_str(RESTART).unwrap();
-    assert_eq!(
-        sent["DocumentIncarnation"],
-        document["DocumentIncarnation"].to_string()
-    );
-    assert_eq!(sent["StartRequests"][0]["EventId"], VERBATIM);
-}
-
-#[tokio::test]
 async fn approve_prints_the_effect_and_sends_the_verbatim_id() {
     let imds = imds(Reply::ok("")).await;
     let ended = approve(&imds, &[TYPED]).await;
@@ -375,46 +360,15 @@ async fn a_failure_leaves_stdout_empty_and_exits_with_1() {
 }
 
 #[tokio::test]
-async fn invalid_flags_exit_with_64_and_one_line() {
-    for (arguments, flag) in [
-        (&["approve"][..], "EVENT_ID"),
-        (&["approve", ""], "EVENT_ID"),
-        (&["approve", TYPED, "--imds.url=nowhere"], "--imds.url"),
-        (&["--approve.delay=5s"], "--approve.delay"),
-        (&["--approve.dry-run"], "--approve.dry-run"),
-        (&["--approve.freeze-below=0"], "--approve.freeze-below"),
-        (&["--approve.freeze-below=1h"], "--approve.freeze-below"),
-        (
-            &["--approve.user-events", "--approve.delay=1d"],
-            "--approve.delay",
-        ),
-        (&["--approve.drain=30s"], "--approve.drain"),
-        (
-            &["--approve.user-events", "--approve.drain=11m"],
-            "--approve.drain",
-        ),
-        (
-            &[
-                "--approve.user-events",
-                "--approve.delay=10m",
-                "--approve.drain=6m",
-            ],
-            "--approve.drain",
-        ),
-        (
-            &["--approve.user-events", "--imds.api-version=2019-04-01"],
-            "--approve.user-events",
-        ),
-        (
-            &["--approve.freeze-below=9s", "--imds.api-version=2019-08-01"],
-            "--approve.freeze-below",
-        ),
-    ] {
-        let ended = run(arguments).await;
-        let stderr = text(&ended.stderr);
-        assert_eq!(ended.status.code(), Some(64), "{arguments:?}: {stderr}");
-        assert_eq!(text(&ended.stdout), "", "{arguments:?}");
-        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
-        assert!(stderr.contains(flag), "{arguments:?}: {stderr}");
-    }
+async fn approve_refuses_an_event_with_two_different_entries() {
+    let (start, event) = RESTART.split_once(r#""Events":["#).unwrap();
+    let event = event.strip_suffix("]}").unwrap();
+    let other = event.replacen("-1", "9", 1);
+    let document = format!(r#"{start}"Events":[{event},{other}]}}"#);
+    let imds = FakeImds::standing(Reply::ok(document)).await;
+    let ended = approve(&imds, &[TYPED]).await;
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.stdout.is_empty(), "{ended:?}");
+    assert!(text(&ended.stderr).contains("contradicts itself"));
+    assert_eq!(imds.posts(), 0);
 }

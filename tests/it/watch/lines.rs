@@ -5,11 +5,7 @@ use tempfile::TempDir;
 
 use super::{Exporter, FREEZE, FakeServer, REBOOT, Watch, reboot, scheduled, started};
 use crate::{
-    support::{
-        DEADLINE, Pki,
-        process::{Process, page},
-        wait_until,
-    },
+    support::{DEADLINE, Pki, process::page, wait_until},
     web_config::{SERVER_NAMES, TLS, user},
 };
 
@@ -193,25 +189,6 @@ async fn an_exporter_with_tls_and_a_password_is_read() {
         assert!(line.contains(words), "{flags:?}: {line}");
         assert!(!line.contains("secret"), "{line}");
         watch.terminate().await;
-    }
-}
-
-#[tokio::test]
-async fn a_flag_without_a_usable_value_ends_it_at_once() {
-    let absent = "--user-file=/nonexistent/user";
-    for (flags, words) in [
-        (&["--url=nowhere"][..], "--url: \"nowhere\" is not a URL"),
-        (&["--url=http://me:secret@localhost"], "use --user-file"),
-        (&[absent], "--user-file: /nonexistent/user cannot be read"),
-        (&["--ca-file=/nonexistent/ca"], "--ca-file: /nonexistent/ca"),
-        (&["--since=/nonexistent/file"], "--since: /nonexistent/file"),
-    ] {
-        let ended = Process::start([&["watch"], flags].concat()).end().await;
-        assert_eq!(ended.code, Some(64), "{ended:?}");
-        assert_eq!(ended.stdout, "");
-        assert_eq!(ended.log.lines().count(), 1, "{}", ended.log);
-        assert!(ended.log.contains(words), "{words}: {}", ended.log);
-        assert!(!ended.log.contains("secret"), "{}", ended.log);
     }
 }
 
