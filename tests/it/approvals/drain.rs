@@ -389,7 +389,7 @@ async fn the_whole_exporter_fails_its_probe_before_it_sends_the_approval() {
     let imds = FakeImds::standing(Reply::ok(RESTART)).await;
     imds.approvals(Reply::ok(""));
     let mut settings = settings(&imds.base());
-    settings.approvals = drain(1);
+    settings.approvals = drain(5);
     // Without the end of the drain, the next poll would be an hour later.
     settings.interval = Duration::from_hours(1);
     let exporter = Exporter::start(settings);

@@ -1,11 +1,8 @@
 //! Approvals of the whole exporter, counted by the receiving IMDS.
 
-mod azure;
-mod contradictory;
 mod delay;
 mod drain;
 mod elsewhere;
-mod fleet;
 mod group;
 mod log;
 mod manual;

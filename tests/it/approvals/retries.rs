@@ -44,25 +44,6 @@ async fn an_event_that_stays_scheduled_is_approved_once() {
 }
 
 #[tokio::test]
-async fn a_restarted_exporter_does_not_approve_again() {
-    let imds = slow_host().await;
-    let directory = tempfile::tempdir().unwrap();
-    let mut settings = settings_with(&imds, user_events());
-    settings.state = StateStorage::Directory(directory.path().to_owned());
-    let exporter = Exporter::start(settings.clone());
-    exporter
-        .until("it is approved", |it| it.value(APPROVED) == Some(1.0))
-        .await;
-    exporter.stop().await;
-    let before = imds.event_requests();
-    let exporter = Exporter::start(settings);
-    imds.until_requests(before + 4).await;
-    assert_eq!(imds.posts(), 1);
-    assert_eq!(approval(&exporter).await["decision"], "approved");
-    exporter.stop().await;
-}
-
-#[tokio::test]
 async fn a_refused_approval_is_counted_and_retried_after_the_next_document() {
     let imds = slow_host().await;
     imds.approvals(Reply::error("500 Internal Server Error", "oops"));
