@@ -112,22 +112,3 @@ fn each_folder_imports_only_those_before_it() {
     let wrong: Vec<_> = sources.iter().flat_map(wrong).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
-
-#[test]
-fn a_wrong_import_is_found() {
-    let wrong = |path: &str, text: &str| {
-        let (path, text) = (path.to_owned(), text.to_owned());
-        wrong(&Source { path, text }).len()
-    };
-    let text = "use crate::{\n    azure::{a, b::{c, d}},\n    outputs::web,\n};\n";
-    assert_eq!(wrong("src/core/a.rs", text), 1);
-    assert_eq!(wrong("src/program/a.rs", text), 0);
-    assert_eq!(wrong("src/core/a.rs", "fn f() -> crate::program::X {}"), 1);
-    assert_eq!(wrong("src/core/a/b.rs", "use super::super::super::x;"), 1);
-    assert_eq!(
-        wrong("src/core/a/b.rs", "use super::super::x; // crate::program"),
-        0
-    );
-    assert_eq!(wrong("src/core/a.rs", "use tokio::sync;"), 1);
-    assert_eq!(wrong("src/new/a.rs", ""), 1);
-}

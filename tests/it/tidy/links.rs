@@ -214,17 +214,3 @@ fn every_placeholder_of_an_installation_is_explained() {
     let page = "`az x --name NAME`\n```console\n$ az y RG ID # ID\n```\n`NAME` is yours.\n";
     assert_eq!(unexplained(page), BTreeSet::from(["RG"]));
 }
-
-#[test]
-fn links_anchors_and_paths_are_read() {
-    let page = "# A `b`, c\n[x](../y.md#z) [w](https://e.org)\n```\n[no](no)\n# no\n```\n";
-    assert_eq!(targets(page).collect::<Vec<_>>(), ["../y.md#z"]);
-    assert_eq!(anchors(page), BTreeSet::from(["a-b-c".to_owned()]));
-    assert_eq!(resolve("docs/a.md", "../y.md"), "y.md");
-    assert_eq!(resolve("docs/a.md", "images/b.png"), "docs/images/b.png");
-    let text = "`tests/run`, docs/*.md (packaging/azure).";
-    assert_eq!(
-        paths(text).collect::<Vec<_>>(),
-        ["tests/run", "packaging/azure"]
-    );
-}

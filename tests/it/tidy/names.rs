@@ -78,24 +78,3 @@ pub(super) fn flags(text: &str) -> BTreeSet<&str> {
 pub(super) fn long(command: &clap::Command) -> impl Iterator<Item = &str> {
     command.get_arguments().filter_map(|flag| flag.get_long())
 }
-
-#[test]
-fn unknown_metrics_are_found() {
-    for name in [
-        "azure_scheduled_events_pending_total",
-        "azure_scheduled_events_up_bucket",
-        "azure_scheduled_event_nothing",
-    ] {
-        assert!(!is_known(name), "{name}");
-    }
-    let text = "rate(azure_scheduled_events_notice_seconds_bucket[5m]) instance:azure_scheduled_events:rate azure_scheduled_event_*";
-    let names: Vec<_> = named(text).into_iter().collect();
-    assert_eq!(
-        names,
-        [
-            "azure_scheduled_event_",
-            "azure_scheduled_events_notice_seconds_bucket"
-        ]
-    );
-    assert!(names.into_iter().all(is_known));
-}

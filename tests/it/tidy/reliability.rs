@@ -58,29 +58,3 @@ fn every_test_that_the_page_on_reliability_names_exists() {
         .collect();
     assert!(missing.is_empty(), "{PAGE} names no test: {missing:#?}");
 }
-
-#[test]
-fn names_are_read_from_the_last_column() {
-    let page = "| promise | fault | test |\n|---|---|---|\n| A | `b` | `one`, `tests/two` |\n`c`\n";
-    assert_eq!(
-        named(page).into_iter().collect::<Vec<_>>(),
-        ["one", "tests/two"]
-    );
-    assert!(!exists("no_such_test_in_the_tree", &[]));
-    assert!(exists("fuzz/run", &[]));
-}
-
-#[test]
-fn a_function_without_the_attribute_of_a_test_is_no_test() {
-    let source = "#[test]\nfn first() {\n}\nfn helper() {\n}\n\n#[tokio::test(start_paused = true)]\n/// Why.\n#[expect(x)]\n\
-                  async fn second() {\n}\n// #[test]\nfn commented_out() {\n}\nproptest! {\n    #[test]\n    fn third(x in y) {\n";
-    for (name, is_test) in [
-        ("first", true),
-        ("helper", false),
-        ("second", true),
-        ("commented_out", false),
-        ("third", true),
-    ] {
-        assert_eq!(contains_test(name, source), is_test, "{name}");
-    }
-}
