@@ -92,24 +92,6 @@ async fn hangup_ends_the_simulator_and_the_demo_with_their_terminal() {
 }
 
 #[tokio::test]
-async fn file_size_limit_is_a_write_failure_and_does_not_end_the_process() {
-    let folder = tempfile::tempdir().unwrap();
-    let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
-    let directory = format!(
-        "--state.directory={}",
-        folder.path().join("state").display()
-    );
-    let mut exporter = start_after("ulimit -f 0", &imds, &[&directory]);
-    let address = exporter.address().await;
-    let line = exporter.says("state write failed").await;
-    assert!(line.contains("File too large"), "{line}");
-    imds.until_requests(imds.event_requests() + 3).await;
-    assert!(metrics(&address).await.is_up());
-    exporter.signal("TERM");
-    assert_eq!(exporter.end().await.code, Some(0));
-}
-
-#[tokio::test]
 async fn list_to_a_file_at_its_size_limit_is_a_write_failure() {
     let folder = tempfile::tempdir().unwrap();
     let imds = FakeImds::standing(Reply::ok(FREEZE)).await;

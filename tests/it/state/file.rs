@@ -1,6 +1,6 @@
 //! Reading and writing the state file, and the lock of its directory.
 
-use std::{fs, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
 
 use azure_scheduled_events_exporter::state::{Directory, Found};
 use serde_json::{Value, json};
@@ -19,6 +19,10 @@ fn a_written_state_is_read_back() {
     };
     assert_eq!(*read, saved);
     assert_eq!(names(folder.path()), ["lock", "state.json"]);
+    for name in ["lock", "state.json"] {
+        let file = folder.path().join(name).metadata().unwrap();
+        assert_eq!(file.permissions().mode() & 0o777, 0o600, "{name}");
+    }
 }
 
 #[test]

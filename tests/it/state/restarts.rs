@@ -258,44 +258,6 @@ async fn after_discarding_a_foreign_state_the_whole_document_is_requested() {
     assert!(polls[1].header("if-none-match").is_some());
 }
 
-/// The disk of another VM was copied, and instance metadata do not answer at once.
-#[tokio::test]
-async fn the_events_of_a_copied_state_neither_end_nor_leave_before_the_vm_is_known() {
-    for (vm_id, is_own) in [("this-vm", false), ("another-vm", true)] {
-        let folder = tempfile::tempdir().unwrap();
-        let saved = SavedState {
-            document_at: Some(Timestamp::now()),
-            ..saved("another-vm")
-        };
-        Directory::open(folder.path())
-            .unwrap()
-            .write(&saved)
-            .unwrap();
-        let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":2,"Events":[]}"#)).await;
-        imds.identity(Reply::error("503 Service Unavailable", "not yet"));
-        let mut exporter = Running::start(&imds, folder.path()).await;
-        exporter.until("it polls", Metrics::is_up).await;
-        let requested = imds.event_requests();
-        imds.until_requests(requested + 3).await;
-        let is_shown = |metrics: &Metrics| metrics.0.contains("azure_scheduled_event_info{");
-        exporter
-            .until("the event is not shown", |it| !is_shown(it))
-            .await;
-        assert!(!exporter.process.log().contains("transition="), "{vm_id}");
-        imds.identity(Reply::ok(format!(r#"{{"name":"web_0","vmId":"{vm_id}"}}"#)));
-        if is_own {
-            let line = exporter.process.says("transition=ended").await;
-            assert!(line.contains("outcome=unknown"), "{line}");
-        } else {
-            exporter.process.says("state belongs to another VM").await;
-            exporter
-                .until("the event is gone", |it| !is_shown(it))
-                .await;
-            assert!(!exporter.process.log().contains("transition="), "{vm_id}");
-        }
-    }
-}
-
 #[tokio::test]
 async fn a_late_identity_is_saved() {
     let folder = tempfile::tempdir().unwrap();
