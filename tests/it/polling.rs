@@ -2,13 +2,13 @@
 
 use std::{process::Command, time::Duration};
 
-use tokio::{net::TcpListener, time::Instant};
+use tokio::net::TcpListener;
 
 use crate::support::{
     DEADLINE, FakeAlertmanager, FakeImds, Reply,
     collector::{Answer, FakeCollector},
     exporter::{Exporter, Metrics, settings},
-    process::{PROGRAM, Process, exporter, page},
+    process::{PROGRAM, Process, exporter},
     wait_until,
 };
 
@@ -126,7 +126,7 @@ async fn a_success_after_a_failure_restores_up() {
 
 /// The agent of the Metadata Security Protocol refuses polls for a moment, for example while it restarts.
 #[tokio::test]
-async fn an_eviction_after_refused_polls_is_seen_within_seconds() {
+async fn an_eviction_after_refused_polls_is_seen_before_it_starts() {
     for status in ["403 Forbidden", "421 Misdirected Request"] {
         let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
         let exporter = Exporter::start(settings(&imds.base()));
@@ -135,17 +135,11 @@ async fn an_eviction_after_refused_polls_is_seen_within_seconds() {
         let requested = imds.event_requests();
         imds.until_requests(requested + 2).await;
         imds.now(Reply::ok(PREEMPT));
-        let announced = Instant::now();
         exporter
             .until("the eviction is shown", |metrics| {
                 pending(metrics, "Preempt") == Some(1.0)
             })
             .await;
-        let seen_after = announced.elapsed();
-        assert!(
-            seen_after < Duration::from_secs(6),
-            "{status}: {seen_after:?}"
-        );
         exporter.stop().await;
     }
 }
@@ -188,36 +182,6 @@ async fn a_request_after_a_timeout_has_a_longer_one_until_the_first_success() {
         .await;
     assert!(has_both(&later) && !later.is_up());
     exporter.stop().await;
-}
-
-/// At this speed the simulated first response takes four seconds.
-#[tokio::test]
-async fn the_simulated_first_answer_in_the_middle_of_a_run_costs_two_timeouts() {
-    let mut azure = Process::start(["simulate", "--web.listen-address=127.0.0.1:0", "--speed=30"]);
-    let started = azure.says("simulator started").await;
-    let (_, url) = started.split_once("imds_url=").unwrap();
-    let url = url.split_whitespace().next().unwrap().trim_matches('"');
-    let mut exporter = Process::start([
-        "--web.listen-address=127.0.0.1:0",
-        "--imds.poll-interval=200ms",
-        "--imds.timeout=1s",
-        &format!("--imds.url={url}"),
-    ]);
-    let address = exporter.address().await;
-    exporter.says("polling started").await;
-    let start = reqwest::Client::builder().no_proxy().build().unwrap();
-    let start = start
-        .post(format!("{url}/simulator/start"))
-        .body(r#"{"scenario": "fault-first-answer"}"#);
-    assert_eq!(start.send().await.unwrap().status(), 200);
-    exporter.says("polling failed").await;
-    exporter.says("failed_for").await;
-    let metrics = Metrics(page(&address, "/metrics").await.unwrap());
-    assert!(
-        (metrics.failures("timeout") - 2.0).abs() < 0.5,
-        "{}",
-        metrics.0
-    );
 }
 
 #[tokio::test]
@@ -282,45 +246,38 @@ const INFORMATIONAL: &str = "HTTP/1.1 102 Processing\r\n\r\n";
 
 /// They keep a client busy until its timeout. In the build of a test, one turn of the client takes seconds.
 #[tokio::test]
-async fn informational_responses_of_an_alertmanager_without_end_delay_neither_polls_nor_the_end() {
-    let imds = FakeImds::standing(Reply::ok(TWO)).await;
-    let endless = Reply::raw(INFORMATIONAL.repeat(1_000)).then_repeat();
-    let alertmanager = FakeAlertmanager::standing(endless).await;
-    let mut command = exporter(&imds);
-    command.arg(format!("--alertmanager.url={}", alertmanager.base()));
-    let exporter = Process::start_as(&mut command);
-    wait_until(DEADLINE, "a push", || {
-        (!alertmanager.requests().is_empty()).then_some(())
-    })
-    .await;
-    assert_polls_until(&exporter, "alert push failed", &imds).await;
-    assert_ends_soon(exporter).await;
-}
-
-#[tokio::test]
-async fn informational_responses_of_a_collector_without_end_delay_neither_polls_nor_the_end() {
-    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+async fn informational_responses_of_a_receiver_without_end_delay_neither_polls_nor_the_end() {
+    let endless = || Reply::raw(INFORMATIONAL.repeat(1_000)).then_repeat();
+    let alertmanager = FakeAlertmanager::standing(endless()).await;
     let collector = FakeCollector::scripted([]).await;
-    let endless = INFORMATIONAL.repeat(1_000).into_bytes();
-    collector.now(Answer::Reply(Reply::raw(endless).then_repeat()));
-    let endpoint = collector.base();
-    let mut command = exporter(&imds);
-    command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint);
-    let exporter = Process::start_as(&mut command);
-    wait_until(DEADLINE, "an export", || {
-        (!collector.received().is_empty()).then_some(())
-    })
-    .await;
-    assert_polls_until(&exporter, "trace export failed", &imds).await;
-    assert_ends_soon(exporter).await;
-}
-
-/// The last requests have five seconds, and their timers may be late while a turn of the client lasts.
-async fn assert_ends_soon(exporter: Process) {
-    exporter.signal("TERM");
-    let ended = tokio::time::timeout(Duration::from_secs(8), exporter.end());
-    let ended = ended.await.expect("SIGTERM waits for a busy connection");
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    collector.now(Answer::Reply(endless()));
+    let alerts = || alertmanager.requests().len();
+    let spans = || collector.received().len();
+    for (flag, endpoint, requests, failed) in [
+        (
+            format!("--alertmanager.url={}", alertmanager.base()),
+            None,
+            &alerts as &dyn Fn() -> usize,
+            "alert push failed",
+        ),
+        (
+            "--log.level=info".to_owned(),
+            Some(collector.base()),
+            &spans,
+            "trace export failed",
+        ),
+    ] {
+        let imds = FakeImds::standing(Reply::ok(TWO)).await;
+        let mut command = exporter(&imds);
+        command.arg(flag);
+        command.envs(endpoint.map(|url| ("OTEL_EXPORTER_OTLP_ENDPOINT", url)));
+        let exporter = Process::start_as(&mut command);
+        wait_until(DEADLINE, "a request", || (requests() > 0).then_some(())).await;
+        assert_polls_until(&exporter, failed, &imds).await;
+        exporter.signal("TERM");
+        let ended = exporter.end().await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
 }
 
 /// At least five polls, until a request that is in flight has failed.
@@ -333,44 +290,6 @@ async fn assert_polls_until(exporter: &Process, failed: &str, imds: &FakeImds) {
     })
     .await;
     assert!(polls >= 5, "{polls} polls during the request");
-}
-
-#[tokio::test]
-async fn events_have_scope_unknown_until_the_vm_name_is_known() {
-    let imds = FakeImds::standing(Reply::ok(TWO)).await;
-    imds.identity(Reply::error("404 Not Found", "not here"));
-    let mut settings = settings(&imds.base());
-    settings.imds.vm_name = None;
-    settings.imds.identity_timing.retry_interval = Duration::from_millis(10);
-    let exporter = Exporter::start(settings);
-    let scoped = |metrics: &Metrics, scope: &str| {
-        let family = "azure_scheduled_events_pending";
-        metrics.value(&format!(
-            "{family}{{event_type=\"Freeze\",scope=\"{scope}\"}}"
-        ))
-    };
-    exporter
-        .until("the events are of unknown scope", |metrics| {
-            scoped(metrics, "unknown") == Some(1.0)
-        })
-        .await;
-    assert!(
-        exporter.metrics().await.failures("status_4xx") < 0.5,
-        "missing instance metadata is not a polling failure"
-    );
-    imds.identity(Reply::ok(r#"{"name":"WEB_0"}"#));
-    let known = exporter
-        .until("the name is known", |metrics| {
-            scoped(metrics, "self") == Some(1.0)
-        })
-        .await;
-    assert!(scoped(&known, "unknown").is_none_or(|count| count == 0.0));
-    assert!(
-        known
-            .0
-            .contains("azure_scheduled_events_vm_info{vm_name=\"WEB_0\",computer_name=")
-    );
-    exporter.stop().await;
 }
 
 /// Runs the binary, since a test cannot change its own environment.

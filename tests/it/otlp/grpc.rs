@@ -114,7 +114,7 @@ async fn codes_wait_or_drop_as_specified() {
 #[tokio::test]
 async fn a_call_without_an_answer_is_repeated_on_another_connection() {
     let server = FakeGrpc::scripted([CallEnd::Hang]).await;
-    let timeout = ("OTEL_EXPORTER_OTLP_TIMEOUT", "500");
+    let timeout = ("OTEL_EXPORTER_OTLP_TIMEOUT", "5000");
     let mut sending = Sending::start(&server.base, &[GRPC, timeout], None);
     sending.append([1]).await;
     let counts = sending.until(|counts| counts.exported == 1).await;

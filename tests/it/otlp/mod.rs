@@ -46,7 +46,8 @@ async fn exported_span_equals_the_span_in_the_spool() {
         (1_794_906_942_000_000_001, 1_794_906_944_000_000_003)
     );
     assert_eq!(span.kind, 1);
-    assert_eq!(span.status.as_ref().map_or(0, |status| status.code), 0);
+    let status = span.status.as_ref().unwrap();
+    assert_eq!((status.code, status.message.as_str()), (2, "status 400"));
     assert_eq!(text(&span.attributes, "text").as_deref(), Some("a \"b\""));
     assert_eq!(
         text(&span.attributes, "int").as_deref(),
@@ -139,7 +140,7 @@ async fn incomplete_body_does_not_change_the_meaning_of_the_status() {
         Answer::Reply(Answer::cut(503, b"wait").then_close()),
     ];
     let collector = FakeCollector::scripted(script).await;
-    let environment = [("OTEL_EXPORTER_OTLP_TIMEOUT", "500")];
+    let environment = [("OTEL_EXPORTER_OTLP_TIMEOUT", "5000")];
     let mut sending = Sending::start(&base(&collector), &environment, None);
     sending.append(1..=5).await;
     let counts = sending.until(|counts| counts.spooled == 0).await;

@@ -1,11 +1,17 @@
 //! The spool survives restarts, kills and outages of the collector.
 
-use azure_scheduled_events_exporter::snapshot::ExportFailure;
+use azure_scheduled_events_exporter::{otlp::sender::RetryTiming, snapshot::ExportFailure};
 
-use super::sending::{Sending, base, numbers};
+use super::sending::{Sending, TIMING, base, numbers};
 use crate::support::{
-    RefusingPort,
+    DEADLINE, RefusingPort,
     collector::{Answer, FakeCollector},
+};
+
+/// A flush that ends once all is sent.
+const PATIENT: RetryTiming = RetryTiming {
+    flush_timeout: DEADLINE,
+    ..TIMING
 };
 
 #[tokio::test]
@@ -32,7 +38,7 @@ async fn spans_arrive_in_order_and_once_after_an_outage() {
 async fn shutdown_flushes_the_spool_and_keeps_the_rest() {
     let directory = tempfile::tempdir().unwrap();
     let collector = FakeCollector::scripted([]).await;
-    let sending = Sending::start(&base(&collector), &[], Some(directory.path()));
+    let sending = Sending::start_with(PATIENT, &base(&collector), &[], Some(directory.path()));
     sending.append(1..=20).await;
     let counts = sending.stop().await;
     assert_eq!((counts.exported, counts.spooled), (20, 0));
@@ -51,7 +57,7 @@ async fn shutdown_flushes_the_spool_and_keeps_the_rest() {
 #[tokio::test]
 async fn shutdown_retries_spans_in_memory_until_the_flush_timeout() {
     let collector = FakeCollector::scripted([Answer::status(503), Answer::status(503)]).await;
-    let sending = Sending::start(&base(&collector), &[], None);
+    let sending = Sending::start_with(PATIENT, &base(&collector), &[], None);
     sending.append([1]).await;
     let counts = sending.stop().await;
     assert_eq!((counts.exported, counts.spooled), (1, 0));

@@ -65,14 +65,15 @@ pub(crate) async fn wait_until<T>(
     }
 }
 
-/// A loopback port that refuses connections, reserved until it is dropped: bound by a socket that does not listen.
+/// A loopback port that refuses connections, reserved until it is dropped: bound by a socket that does not listen. Then
+/// it can be listened on: no other program gets a port of this address from the kernel.
 pub(crate) struct RefusingPort(socket2::Socket);
 
 impl RefusingPort {
     pub(crate) fn reserve() -> Self {
         let kind = socket2::Type::STREAM;
         let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
-        let any_port: SocketAddr = ([127, 0, 0, 1], 0).into();
+        let any_port: SocketAddr = ([127, 0, 0, 2], 0).into();
         socket.bind(&any_port.into()).unwrap();
         Self(socket)
     }

@@ -73,8 +73,13 @@ impl Exporter {
 
     async fn start_with(events: impl IntoIterator<Item = Value>, flags: &[&str]) -> Self {
         let imds = FakeImds::standing(document(events)).await;
-        let mut process = Process::start_as(process::exporter(&imds).args(flags));
-        let address = process.address().await;
+        // Others get no port of this address between two processes.
+        let mut command = process::exporter(&imds);
+        command.args(flags).arg("--web.listen-address=127.0.0.2:0");
+        let mut process = Process::start_as(&mut command);
+        let line = process.says("address=127.0.0.2:").await;
+        let (_, address) = line.rsplit_once("address=").unwrap();
+        let address = address.split_whitespace().next().unwrap().to_owned();
         let this = Self {
             imds,
             process,

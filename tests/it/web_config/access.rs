@@ -1,7 +1,9 @@
 //! Passwords, probes, headers and the rate limit.
 
+use std::time::Instant;
+
 use super::{Protected, STARTED, TLS, basic, user};
-use crate::support::Reply;
+use crate::support::{DEADLINE, Reply};
 
 const PATHS: [&str; 7] = [
     "/",
@@ -69,7 +71,15 @@ async fn a_probe_names_an_event_only_where_no_password_is_needed() {
         assert_eq!((before.status, before.body.as_str()), (200, "serving\n"));
         exporter.imds.now(Reply::ok(STARTED));
         exporter.process.says("transition=started").await;
-        let response = exporter.plain().get("/-/serving", &[]).await.unwrap();
+        // Shown after it is logged.
+        let deadline = Instant::now() + DEADLINE;
+        let response = loop {
+            let response = exporter.plain().get("/-/serving", &[]).await.unwrap();
+            if response.status != 200 {
+                break response;
+            }
+            assert!(Instant::now() < deadline, "still serving");
+        };
         assert_eq!((response.status, response.body.as_str()), (503, body));
     }
 }
