@@ -6,23 +6,23 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     path::Path,
-    sync::Arc,
     time::Duration,
 };
 
 use azure_scheduled_events_exporter::{
     Identity,
-    document::{self, Answer},
-    engine::{Effect, Engine, EngineConfig, Input, SavedState},
     metrics::{self, MetricsOptions, exposition::Format},
     pause::PERIOD,
-    snapshot::{SeriesScope, Snapshot},
+    snapshot::SeriesScope,
     time::{Moment, Timestamp},
 };
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::support::golden;
+use crate::support::{
+    driven_engine::{DrivenEngine, config},
+    golden,
+};
 
 /// Between two scrapes, in seconds.
 const STEP: u64 = 10;
@@ -148,9 +148,7 @@ impl Event {
 struct Exporter<'a> {
     vm: &'a Vm,
     events: Vec<&'a Event>,
-    engine: Engine,
-    snapshot: Arc<Snapshot>,
-    saved: Option<Box<SavedState>>,
+    driven: DrivenEngine,
     /// Seconds since midnight, half a second each.
     ticks: u32,
     boots: u32,
@@ -165,17 +163,6 @@ fn moment(ticks: u32) -> Moment {
     )
 }
 
-fn engine(vm: &Vm, saved: Option<SavedState>, ticks: u32, boots: u32) -> Engine {
-    let config = EngineConfig {
-        vm_name: Some(Arc::from(vm.name.as_str())),
-        boot_id: Some(boots.to_string()),
-        is_persistent: true,
-        poll_interval: Duration::from_secs(1),
-        ..EngineConfig::default()
-    };
-    Engine::new(config, saved, moment(ticks))
-}
-
 impl<'a> Exporter<'a> {
     fn new(vm: &'a Vm, day: &'a Day) -> Self {
         let key = match vm.cluster.as_str() {
@@ -183,13 +170,10 @@ impl<'a> Exporter<'a> {
             cluster => format!("{cluster}/{}", vm.name),
         };
         let events = day.scenes.iter().flat_map(|scene| &scene.events);
-        let engine = engine(vm, None, 0, 0);
         let mut exporter = Self {
             vm,
             events: events.filter(|event| event.vms.contains(&key)).collect(),
-            snapshot: Arc::new(engine.snapshot(moment(0))),
-            engine,
-            saved: None,
+            driven: DrivenEngine::new(config(Some(&vm.name), 0), None, moment(0)),
             ticks: 0,
             boots: 0,
             paused_until: 0,
@@ -198,23 +182,9 @@ impl<'a> Exporter<'a> {
         exporter
     }
 
-    fn handle(&mut self, input: Input) {
-        for effect in self.engine.handle(input, moment(self.ticks)) {
-            match effect {
-                Effect::Publish(snapshot) => self.snapshot = snapshot,
-                Effect::SaveState(saved) => {
-                    self.saved = Some(saved);
-                    self.handle(Input::StateWritten(Ok(())));
-                }
-                Effect::Log(_) | Effect::Emit(_) => {}
-                effect => panic!("unexpected effect: {effect:?}"),
-            }
-        }
-    }
-
     fn identify(&mut self) {
         let vm = self.vm;
-        let result = Ok(Identity {
+        self.driven.identified(Identity {
             name: vm.name.clone(),
             vm_id: format!("id-{}-{}", vm.cluster, vm.name),
             scale_set: vm.scale_set.clone(),
@@ -224,8 +194,6 @@ impl<'a> Exporter<'a> {
             subscription_id: "3f9c5a1e-7d24-4b8a-9a60-0c1d2e3f4a5b".to_owned(),
             ..Identity::default()
         });
-        let took = Duration::ZERO;
-        self.handle(Input::Identified { result, took });
     }
 
     fn is_up(&self, at: u64) -> bool {
@@ -240,13 +208,7 @@ impl<'a> Exporter<'a> {
             "DocumentIncarnation": changes.filter(|change| *change <= at).count(),
             "Events": listed.map(|event| event.entry(at)).collect::<Vec<_>>(),
         });
-        let (document, anomalies) = document::parse(body.to_string().as_bytes()).unwrap();
-        let result = Ok(Answer::Document {
-            document,
-            anomalies,
-        });
-        let took = Duration::ZERO;
-        self.handle(Input::Polled { result, took });
+        self.driven.poll_body(body.to_string().as_bytes());
         for event in &self.events {
             let pause = event.started.as_deref().map(seconds).zip(event.paused);
             if let Some((started, length)) = pause.filter(|(started, _)| *started == at) {
@@ -258,10 +220,11 @@ impl<'a> Exporter<'a> {
     /// Half a second later.
     fn tick(&mut self) {
         self.ticks += 1;
+        self.driven.now = moment(self.ticks);
         let at = u64::from(self.ticks) / 2;
         let is_paused = at < self.paused_until;
-        if self.is_up(at) && !is_paused && self.engine.looks_for_pauses() {
-            self.handle(Input::Tick);
+        if self.is_up(at) && !is_paused && self.driven.looks_for_pauses() {
+            self.driven.tick();
         }
     }
 
@@ -273,7 +236,7 @@ impl<'a> Exporter<'a> {
             process: false,
         };
         let now = moment(self.ticks);
-        let text = metrics::render(&self.snapshot, Format::Text, options, 0, now).unwrap();
+        let text = metrics::render(&self.driven.published, Format::Text, options, 0, now).unwrap();
         let lines = text.lines().filter_map(|line| {
             let rest = line.strip_prefix("azure_scheduled_")?;
             let is_read = FAMILIES.iter().any(|family| rest.starts_with(family));
@@ -315,8 +278,8 @@ impl<'a> Exporter<'a> {
             let is_up = self.is_up(at);
             if is_up && !was_up {
                 self.boots += 1;
-                let saved = self.saved.take().map(|saved| *saved);
-                self.engine = engine(self.vm, saved, self.ticks, self.boots);
+                let config = config(Some(&self.vm.name), self.boots);
+                self.driven.restart(config, self.driven.now);
                 self.identify();
             }
             let has_returned = is_up && !was_up;

@@ -19,7 +19,7 @@ fn restarted(away: Duration) -> SimulatedVm {
     vm.poll(&[restart(&json!({"NotBefore": at(4 * DAY).rfc1123()}))]);
     vm.restart_process(away);
     vm.log.clear();
-    vm.spans.clear();
+    vm.emitted.clear();
     vm
 }
 
@@ -28,11 +28,12 @@ fn transitions_before_the_owner_is_known_are_emitted_once_it_is() {
     let mut vm = restarted(Duration::from_secs(5));
     vm.poll(&[started()]);
     assert!(vm.logged().is_empty(), "{:?}", vm.logged());
-    assert!(vm.spans.is_empty());
+    assert!(vm.spans().is_empty());
     assert_eq!(vm.metrics().value(NOTICE), None);
     vm.identify_id("a-vm");
     assert_eq!(vm.logged(), ["approved elsewhere", "started"]);
-    let names: Vec<_> = vm.spans.iter().map(|span| &*span.name).collect();
+    let spans = vm.spans();
+    let names: Vec<_> = spans.iter().map(|span| &*span.name).collect();
     assert_eq!(names, ["scheduled_event notice"]);
     assert_eq!(vm.metrics().value(NOTICE), Some(1.0));
     vm.poll(&[]);
@@ -45,7 +46,7 @@ fn transitions_of_events_of_another_vm_are_not_emitted() {
     vm.poll(&[started()]);
     vm.identify_id("another-vm");
     assert!(vm.logged().is_empty(), "{:?}", vm.logged());
-    assert!(vm.spans.is_empty());
+    assert!(vm.spans().is_empty());
     assert_eq!(vm.metrics().value(NOTICE), None);
     assert_eq!(vm.whole_json()["events"], json!([]));
 }
@@ -60,7 +61,7 @@ fn events_that_another_vm_knew_of_this_one_are_not_emitted() {
     vm.poll(&[]);
     vm.identify_id("a-vm");
     vm.poll(&[]);
-    assert!(vm.spans.is_empty(), "{:?}", vm.spans);
+    assert!(vm.spans().is_empty(), "{:?}", vm.spans());
 }
 
 /// The feature was disabled for a day: an event that was announced days ahead may not have appeared again.

@@ -28,9 +28,8 @@ fn events(numbers: impl Iterator<Item = usize>) -> String {
 /// Polls a document with these entries, and returns the snapshot.
 fn poll(vm: &mut SimulatedVm, entries: &str, seconds: u64) -> Snapshot {
     vm.wait_until(seconds);
-    vm.poll_body(&format!(
-        r#"{{"DocumentIncarnation":1,"Events":[{entries}]}}"#
-    ));
+    let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{entries}]}}"#);
+    vm.poll_body(body.as_bytes());
     vm.snapshot()
 }
 

@@ -80,7 +80,8 @@ fn an_event_counts_as_due_between_the_decision_and_the_approval() {
             "ended"
         ]
     );
-    let whole = vm.spans.last().unwrap();
+    let spans = vm.spans();
+    let whole = spans.last().unwrap();
     let events: Vec<_> = whole.events.iter().map(|event| &*event.name).collect();
     assert_eq!(events, ["approval_decided", "approval_sent", "approved"]);
 }
@@ -300,7 +301,8 @@ fn the_trace_shows_a_drain_that_not_before_ended() {
     vm.poll(&[started()]);
     vm.wait_until(60);
     vm.poll(&[]);
-    let whole = vm.spans.last().unwrap();
+    let spans = vm.spans();
+    let whole = spans.last().unwrap();
     let events: Vec<_> = whole.events.iter().map(|event| &*event.name).collect();
     assert_eq!(events, ["approval_decided"]);
 }
@@ -325,7 +327,8 @@ fn the_trace_shows_a_drain_of_an_approval_that_failed_too_often() {
     assert!(page.contains("Decision to approve withdrawn"), "{page}");
     vm.wait_until(3_600);
     vm.poll(&[]);
-    let whole = vm.spans.last().unwrap();
+    let spans = vm.spans();
+    let whole = spans.last().unwrap();
     let time = |name: &str| {
         let event = whole.events.iter().find(|event| event.name == name);
         event.map(|event| event.timestamp)

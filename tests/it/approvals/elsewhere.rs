@@ -33,7 +33,8 @@ fn a_start_before_not_before_shows_an_approval_elsewhere() {
     let page = vm.page();
     assert!(page.contains("Approved, not by this exporter"), "{page}");
     vm.poll(&[]);
-    let whole = vm.spans.last().unwrap();
+    let spans = vm.spans();
+    let whole = spans.last().unwrap();
     let events: Vec<_> = whole.events.iter().map(|event| &*event.name).collect();
     assert_eq!(events, ["approved_elsewhere"]);
 }

@@ -10,19 +10,18 @@ use std::{
 
 use azure_scheduled_events_exporter::{
     FailureReason, RequestError,
-    approval::ApprovalPolicy,
     document::{self, Anomalies, Answer, Document, Unreadable},
-    engine::{Effect, Engine, EngineConfig, Input, LogEntry, SavedState},
+    engine::{Input, LogEntry, SavedState},
     event::{Event, EventId, EventType, Source, Status},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
     metrics::{self, MetricsOptions, exposition::Format},
-    snapshot::SeriesScope,
-    state::{Directory, Found},
+    snapshot::{SeriesScope, Snapshot},
     time::{Moment, MonotonicTime, Timestamp},
 };
 use proptest::prelude::*;
 
 use self::oracle::Oracle;
+use crate::support::driven_engine::{DrivenEngine, config, failure, through_a_file};
 
 const EVENTS: usize = 4;
 
@@ -162,41 +161,26 @@ fn unreadable(is_lossy: bool) -> Unreadable {
 
 /// A process of the exporter.
 struct Process {
-    engine: Engine,
+    driven: DrivenEngine,
     boot: u32,
-    saved: Option<SavedState>,
 }
 
 impl Process {
     fn start(boot: u32, restored: Option<SavedState>, now: Moment) -> Self {
-        let config = EngineConfig {
-            vm_name: Some(Arc::from("web_0")),
-            poll_interval: Duration::from_secs(1),
-            approvals: ApprovalPolicy::default(),
-            boot_id: Some(boot.to_string()),
-            is_persistent: true,
-        };
-        Self {
-            engine: Engine::new(config, restored, now),
-            boot,
-            saved: None,
-        }
+        let driven = DrivenEngine::new(config(Some("web_0"), boot), restored, now);
+        Self { driven, boot }
     }
 
     /// Gives an input to the engine; returns the transitions that it logs.
     fn handle(&mut self, input: Input, now: Moment) -> Vec<Transition> {
-        let mut transitions = Vec::new();
-        for effect in self.engine.handle(input, now) {
-            match effect {
-                Effect::Log(LogEntry::Transition(transition)) => transitions.push(transition),
-                Effect::SaveState(saved) => {
-                    self.saved = Some(*saved);
-                    transitions.extend(self.handle(Input::StateWritten(Ok(())), now));
-                }
-                _ => {}
-            }
-        }
-        transitions
+        self.driven.now = now;
+        self.driven.handle(input);
+        self.driven.emitted.clear();
+        let transition = |entry| match entry {
+            LogEntry::Transition(transition) => Some(transition),
+            _ => None,
+        };
+        self.driven.log.drain(..).filter_map(transition).collect()
     }
 
     fn observe(&mut self, document: &Document, now: Moment) -> Vec<Transition> {
@@ -208,14 +192,19 @@ impl Process {
         self.handle(Input::Polled { result, took }, now)
     }
 
-    fn events(&self, now: Moment) -> Arc<[Arc<TrackedEvent>]> {
-        self.engine.snapshot(now).events
+    fn snapshot(&mut self, now: Moment) -> Snapshot {
+        self.driven.now = now;
+        self.driven.snapshot()
+    }
+
+    fn events(&mut self, now: Moment) -> Arc<[Arc<TrackedEvent>]> {
+        self.snapshot(now).events
     }
 
     /// Stops the process; returns its saved state.
     fn stop(mut self, now: Moment) -> SavedState {
         self.handle(Input::Shutdown, now);
-        self.saved.unwrap()
+        self.driven.saved.unwrap()
     }
 }
 
@@ -223,16 +212,6 @@ fn answer(document: &Document) -> Answer {
     Answer::Document {
         document: document.clone(),
         anomalies: Anomalies::default(),
-    }
-}
-
-fn failure() -> RequestError {
-    RequestError {
-        reason: FailureReason::Timeout,
-        message: String::new(),
-        retry_after: None,
-        status: None,
-        is_unsent: false,
     }
 }
 
@@ -320,8 +299,8 @@ fn assert_ended_ones_are_missing_for_a_minute(
 }
 
 /// Every exposed value is a finite number, and only a countdown is negative.
-fn assert_values_are_valid(engine: &Engine, now: Moment) {
-    let snapshot = Arc::new(engine.snapshot(now));
+fn assert_values_are_valid(snapshot: Snapshot, now: Moment) {
+    let snapshot = Arc::new(snapshot);
     let exposed = MetricsOptions {
         scope: SeriesScope::All,
         resources: true,
@@ -382,7 +361,7 @@ proptest! {
                     transitions
                 }
                 Step::Fail => {
-                    let transitions = process.polled(Err(failure()), now);
+                    let transitions = process.polled(Err(failure(FailureReason::Timeout)), now);
                     oracle.interrupt(&transitions);
                     transitions
                 }
@@ -421,7 +400,7 @@ proptest! {
             }
             reader.remove_expired(&process.events(now));
         }
-        assert_values_are_valid(&process.engine, now);
+        assert_values_are_valid(process.snapshot(now), now);
     }
 
     /// A response with the bytes of the last document is not parsed again.
@@ -443,7 +422,7 @@ proptest! {
             }
             prop_assert_eq!(parses.observe(&last, now), skips.polled(Ok(again), now));
             prop_assert_eq!(parses.events(now), skips.events(now));
-            prop_assert_eq!(&parses.saved, &skips.saved);
+            prop_assert_eq!(&parses.driven.saved, &skips.driven.saved);
         }
     }
 
@@ -453,8 +432,6 @@ proptest! {
         away in 0_u64..30_000,
         after in prop::collection::vec((0_u64..30_000, observations()), 1..6),
     ) {
-        let folder = tempfile::tempdir().unwrap();
-        let mut directory = Directory::open(folder.path()).unwrap();
         let mut now = start();
         let mut stayed = Process::start(0, None, now);
         for (millis, events) in &before {
@@ -462,15 +439,12 @@ proptest! {
             stayed.observe(&document(events, false), now);
         }
         stayed.handle(Input::Shutdown, now);
-        directory.write(stayed.saved.as_ref().unwrap()).unwrap();
         now = now.after(Duration::from_millis(away));
-        let Found::State(saved) = directory.read(now.wall) else {
-            panic!("the state cannot be read back");
-        };
+        let saved = through_a_file(stayed.driven.saved.as_ref().unwrap(), now.wall);
         prop_assert_eq!(&*saved.events, &*stayed.events(now));
         let started = restarted();
         let offset = now.monotonic - started;
-        let mut restarted = Process::start(0, Some(*saved), Moment { monotonic: started, ..now });
+        let mut restarted = Process::start(0, Some(saved), Moment { monotonic: started, ..now });
         for (millis, events) in &after {
             now = now.after(Duration::from_millis(*millis));
             let document = document(events, false);

@@ -10,19 +10,17 @@ use std::{
 
 use azure_scheduled_events_exporter::{
     Identity, RequestError,
-    approval::ApprovalPolicy,
     document::{self, Answer},
-    engine::{Effect, Engine, EngineConfig, Input, LogEntry, SavedState},
+    engine::{EngineConfig, Input, LogEntry},
     lifecycle::{Transition, TransitionKind},
     metrics::{self, MetricsOptions, exposition::Format},
     otlp::{
-        batch::{self, Batch},
+        batch::Batch,
         log_record::EventName,
     },
     pause::PERIOD,
     server::ServerLimits,
     snapshot::{SeriesScope, Snapshot},
-    state::{Directory, Found},
     time::{Moment, Timestamp},
 };
 use opentelemetry::logs::Severity;
@@ -32,40 +30,31 @@ use super::{
     timeline::{Step, Stimulus, start},
 };
 use crate::{
-    support::{exporter::Metrics, simulated_vm::otlp_settings},
+    support::{
+        driven_engine::{self, DrivenEngine, failure, through_a_file},
+        exporter::Metrics,
+    },
     web::test_server::{TestServer, settings},
 };
 
 pub(super) struct World {
     /// Time since the beginning, by a clock that never jumps.
     elapsed: Duration,
-    now: Moment,
-    engine: Engine,
-    snapshot: Arc<Snapshot>,
+    driven: DrivenEngine,
     is_running: bool,
     has_rebooted: bool,
     poll_interval: Duration,
-    /// The last state that the engine saved; it is on disk once the process has ended.
-    saved: Option<Box<SavedState>>,
-    folder: tempfile::TempDir,
     /// The samples of the last scrape.
     scraped: BTreeMap<String, String>,
     server: TestServer,
     /// The clock of the server.
     clock: Arc<Mutex<Moment>>,
-    /// Of the step.
-    log: Vec<LogEntry>,
-    /// Spans and log records of the step.
-    batches: Vec<Batch>,
 }
 
-fn config(vm_name: Option<&str>, boot_id: &str, poll_interval: Duration) -> EngineConfig {
+fn config(vm_name: Option<&str>, boot: u32, poll_interval: Duration) -> EngineConfig {
     EngineConfig {
-        vm_name: vm_name.map(Arc::from),
         poll_interval,
-        approvals: ApprovalPolicy::default(),
-        boot_id: Some(boot_id.to_owned()),
-        is_persistent: true,
+        ..driven_engine::config(vm_name, boot)
     }
 }
 
@@ -73,31 +62,25 @@ impl World {
     /// A VM whose name is known from the start, or is read from instance metadata later.
     pub(super) fn new(is_named: bool, poll_interval: Duration) -> Self {
         let now = Moment::new(start(), Duration::from_secs(100));
-        let config = config(is_named.then_some("web_0"), "0", poll_interval);
-        let engine = Engine::new(config, None, now);
+        let config = config(is_named.then_some("web_0"), 0, poll_interval);
+        let driven = DrivenEngine::new(config, None, now);
         let clock = Arc::new(Mutex::new(now));
         let server_clock = Arc::clone(&clock);
         let server = TestServer::with_clock(
-            engine.snapshot(now),
+            driven.snapshot(),
             settings(),
             ServerLimits::default(),
             move || *server_clock.lock().unwrap(),
         );
         let mut world = Self {
             elapsed: Duration::ZERO,
-            now,
-            snapshot: Arc::new(engine.snapshot(now)),
-            engine,
+            driven,
             is_running: true,
             has_rebooted: false,
             poll_interval,
-            saved: None,
-            folder: tempfile::tempdir().unwrap(),
             scraped: BTreeMap::new(),
             server,
             clock,
-            log: Vec::new(),
-            batches: Vec::new(),
         };
         world.scraped = world.scrape();
         world
@@ -118,10 +101,10 @@ impl World {
 
     /// All outputs give the same answers.
     fn assert_agreement(&mut self, context: &str) {
-        *self.clock.lock().unwrap() = self.now;
+        *self.clock.lock().unwrap() = self.driven.now;
         self.server
             .snapshot
-            .send_replace(Arc::clone(&self.snapshot));
+            .send_replace(Arc::clone(&self.driven.published));
         let get = |path: &str| self.server.get(path, &[]);
         let outputs = Outputs {
             json: serde_json::from_str(get("/api/v1/events").text()).unwrap(),
@@ -130,11 +113,10 @@ impl World {
             is_serving: get("/-/serving").status == 200,
         };
         outputs.assert_agreement(context);
-        let (log, batches) = (
-            std::mem::take(&mut self.log),
-            std::mem::take(&mut self.batches),
-        );
-        assert_one_outcome(&log, &batches, context);
+        let batches = self.driven.batches();
+        assert_one_outcome(&self.driven.log, &batches, context);
+        self.driven.emitted.clear();
+        self.driven.log.clear();
         let records = batches.iter().flat_map(Batch::log_records);
         let is_critical_start = records
             .filter(|record| record.event_name() == Some(EventName::Started.as_str()))
@@ -160,37 +142,23 @@ impl World {
 
     fn advance(&mut self, elapsed: Duration) {
         self.elapsed += elapsed;
-        self.now = self.now.after(elapsed);
+        self.driven.now = self.driven.now.after(elapsed);
     }
 
     fn tick(&mut self, report: &mut String) {
-        if self.is_running && self.engine.looks_for_pauses() {
+        if self.is_running && self.driven.looks_for_pauses() {
             self.handle(Input::Tick, report);
         }
     }
 
-    /// Gives an input to the engine and performs its effects.
+    /// Gives an input to the engine, and describes the transitions.
     fn handle(&mut self, input: Input, report: &mut String) {
-        for effect in self.engine.handle(input, self.now) {
-            match effect {
-                Effect::Log(LogEntry::Transition(transition)) => {
-                    describe(&transition, report);
-                    self.log.push(LogEntry::Transition(transition));
-                }
-                Effect::Emit(changes) => {
-                    let batches = batch::of(&changes, &otlp_settings());
-                    self.batches
-                        .extend(batches.into_iter().map(|(_, batch)| batch));
-                }
-                Effect::Publish(snapshot) => self.snapshot = snapshot,
-                Effect::SaveState(saved) => {
-                    self.saved = Some(saved);
-                    self.handle(Input::StateWritten(Ok(())), report);
-                }
-                Effect::Log(_) => {}
-                Effect::Approve(_) | Effect::DiscardForeignState => {
-                    panic!("unexpected effect: {effect:?}")
-                }
+        let known = self.driven.log.len();
+        self.driven.handle(input);
+        assert!(self.driven.requested.is_empty(), "an approval");
+        for entry in &self.driven.log[known..] {
+            if let LogEntry::Transition(transition) = entry {
+                describe(transition, report);
             }
         }
     }
@@ -212,16 +180,9 @@ impl World {
             }
             Stimulus::Unchanged => self.polled(Ok(Answer::Unchanged), report),
             Stimulus::Failed(reason) => {
-                let result = Err(RequestError {
-                    reason: *reason,
-                    message: String::new(),
-                    retry_after: None,
-                    status: None,
-                    is_unsent: false,
-                });
-                self.polled(result, report);
+                self.polled(Err(failure(*reason)), report);
             }
-            Stimulus::Nameless => assert_eq!(self.snapshot.vm_name, None),
+            Stimulus::Nameless => assert_eq!(self.driven.published.vm_name, None),
             Stimulus::Named(name) => {
                 let result = Ok(Identity {
                     name: name.clone(),
@@ -236,16 +197,16 @@ impl World {
             } => {
                 // The last tick before the pause, and the first after it.
                 self.tick(report);
-                let monotonic = self.now.monotonic;
+                let monotonic = self.driven.now.monotonic;
                 self.advance(*length);
                 if *is_monotonic_stopped {
-                    self.now.monotonic = monotonic + PERIOD;
+                    self.driven.now.monotonic = monotonic + PERIOD;
                 }
                 self.tick(report);
             }
             Stimulus::Clock { by, is_forward } => {
-                let wall = self.now.wall;
-                self.now.wall = if *is_forward {
+                let wall = self.driven.now.wall;
+                self.driven.now.wall = if *is_forward {
                     wall.after(*by)
                 } else {
                     wall.before(*by)
@@ -253,8 +214,6 @@ impl World {
             }
             Stimulus::Stops => {
                 self.handle(Input::Shutdown, report);
-                let mut directory = Directory::open(self.folder.path()).unwrap();
-                directory.write(&self.saved.take().unwrap()).unwrap();
                 self.is_running = false;
             }
             Stimulus::Starts { rebooted } => self.start(*rebooted),
@@ -266,18 +225,13 @@ impl World {
     fn start(&mut self, rebooted: bool) {
         assert!(!self.is_running, "it runs");
         self.has_rebooted |= rebooted;
-        self.now = Moment::new(self.now.wall, Duration::from_secs(1));
-        let Found::State(saved) = Directory::open(self.folder.path())
-            .unwrap()
-            .read(self.now.wall)
-        else {
-            panic!("no state was saved")
-        };
-        let boot_id = if self.has_rebooted { "1" } else { "0" };
+        let now = Moment::new(self.driven.now.wall, Duration::from_secs(1));
+        let saved = through_a_file(self.driven.saved.as_ref().unwrap(), now.wall);
+        let boot = u32::from(self.has_rebooted);
         // A name from `--vm.name` equals the saved name; one from instance metadata is not known yet.
-        let config = config(saved.vm_name.as_deref(), boot_id, self.poll_interval);
-        self.engine = Engine::new(config, Some(*saved), self.now);
-        self.snapshot = Arc::new(self.engine.snapshot(self.now));
+        let config = config(saved.vm_name.as_deref(), boot, self.poll_interval);
+        self.driven.saved = Some(saved);
+        self.driven.restart(config, now);
         self.is_running = true;
     }
 
@@ -308,15 +262,21 @@ impl World {
 
     /// The samples except those that every poll changes, and the single buckets.
     fn scrape(&self) -> BTreeMap<String, String> {
-        let mut snapshot = Snapshot::clone(&self.snapshot);
-        snapshot.as_of = self.now;
+        let mut snapshot = Snapshot::clone(&self.driven.published);
+        snapshot.as_of = self.driven.now;
         let exposed = MetricsOptions {
             scope: SeriesScope::Own,
             resources: false,
             process: false,
         };
-        let text =
-            metrics::render(&Arc::new(snapshot), Format::Text, exposed, 0, self.now).unwrap();
+        let text = metrics::render(
+            &Arc::new(snapshot),
+            Format::Text,
+            exposed,
+            0,
+            self.driven.now,
+        )
+        .unwrap();
         let is_compared = |line: &&str| {
             !line.starts_with('#')
                 && !["_bucket{", "_last_success_", "_build_info", "_imds_request"]

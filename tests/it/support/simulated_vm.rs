@@ -1,6 +1,7 @@
 //! The engine and the web service of one VM with simulated clocks. The test performs the effects.
 
 use std::{
+    ops::{Deref, DerefMut},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -8,19 +9,18 @@ use std::{
 use azure_scheduled_events_exporter::{
     FailureReason, Identity, RequestError,
     approval::ApprovalPolicy,
-    document::{self, Answer},
-    engine::{Effect, Engine, EngineConfig, Input, LogEntry, SavedState},
-    event::EventId,
-    otlp::{batch, settings::OtlpSettings},
+    engine::{EngineConfig, Input, LogEntry, SavedState},
+    otlp::batch::Batch,
     server::ServerLimits,
-    snapshot::Snapshot,
-    state::{Directory, Found},
     time::{Moment, Timestamp},
 };
 use opentelemetry_sdk::trace::SpanData;
 use serde_json::{Value, json};
 
-use super::exporter::Metrics;
+use super::{
+    driven_engine::{self, DrivenEngine, failure, through_a_file},
+    exporter::Metrics,
+};
 use crate::web::test_server::{TestServer, settings};
 
 pub(crate) const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
@@ -29,19 +29,24 @@ pub(crate) const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
 pub(crate) struct SimulatedVm {
     policy: ApprovalPolicy,
     vm_name: Option<&'static str>,
-    engine: Engine,
-    otlp: OtlpSettings,
+    driven: DrivenEngine,
     server: TestServer,
     /// The clock of the web service.
     clock: Arc<Mutex<Moment>>,
-    now: Moment,
-    saved: Option<SavedState>,
-    /// The requested approvals that the test has not answered.
-    pub(crate) requested: Vec<EventId>,
-    /// How often the state was saved.
-    pub(crate) saves: usize,
-    pub(crate) log: Vec<LogEntry>,
-    pub(crate) spans: Vec<SpanData>,
+}
+
+impl Deref for SimulatedVm {
+    type Target = DrivenEngine;
+
+    fn deref(&self) -> &DrivenEngine {
+        &self.driven
+    }
+}
+
+impl DerefMut for SimulatedVm {
+    fn deref_mut(&mut self) -> &mut DrivenEngine {
+        &mut self.driven
+    }
 }
 
 fn start() -> Moment {
@@ -84,59 +89,35 @@ pub(crate) fn started() -> Value {
     restart(&json!({"EventStatus": "Started", "NotBefore": ""}))
 }
 
-fn engine(
-    policy: ApprovalPolicy,
-    vm_name: Option<&str>,
-    restored: Option<SavedState>,
-    now: Moment,
-) -> Engine {
-    let config = EngineConfig {
-        vm_name: vm_name.map(Into::into),
-        approvals: policy,
-        poll_interval: Duration::from_secs(1),
+fn config(approvals: ApprovalPolicy, vm_name: Option<&str>) -> EngineConfig {
+    EngineConfig {
+        approvals,
         boot_id: None,
-        is_persistent: true,
-    };
-    Engine::new(config, restored, now)
-}
-
-/// Of an exporter that exports traces and logs.
-pub(crate) fn otlp_settings() -> OtlpSettings {
-    let endpoint = |name: &str| {
-        (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:9".to_owned())
-    };
-    OtlpSettings::from_env(endpoint).unwrap().unwrap()
+        ..driven_engine::config(vm_name, 0)
+    }
 }
 
 /// A 500.
 pub(crate) fn error() -> RequestError {
     RequestError {
-        reason: FailureReason::Status5xx,
         status: Some(500),
         message: "HTTP 500".to_owned(),
-        retry_after: None,
-        is_unsent: false,
+        ..failure(FailureReason::Status5xx)
     }
 }
 
 /// A 400.
 pub(crate) fn refusal() -> RequestError {
     RequestError {
-        reason: FailureReason::Status4xx,
         status: Some(400),
         message: "HTTP 400".to_owned(),
-        ..error()
+        ..failure(FailureReason::Status4xx)
     }
 }
 
 /// A request without an answer.
 pub(crate) fn timeout() -> RequestError {
-    RequestError {
-        reason: FailureReason::Timeout,
-        status: None,
-        message: "no complete answer".to_owned(),
-        ..error()
-    }
+    failure(FailureReason::Timeout)
 }
 
 impl SimulatedVm {
@@ -151,11 +132,11 @@ impl SimulatedVm {
 
     fn with_name(policy: ApprovalPolicy, vm_name: Option<&'static str>) -> Self {
         let now = start();
-        let engine = engine(policy, vm_name, None, now);
+        let driven = DrivenEngine::new(config(policy, vm_name), None, now);
         let clock = Arc::new(Mutex::new(now));
         let service_clock = Arc::clone(&clock);
         let server = TestServer::with_clock(
-            engine.snapshot(now),
+            driven.snapshot(),
             settings(),
             ServerLimits::default(),
             move || *service_clock.lock().unwrap(),
@@ -163,16 +144,9 @@ impl SimulatedVm {
         Self {
             policy,
             vm_name,
-            engine,
-            otlp: otlp_settings(),
+            driven,
             server,
             clock,
-            now,
-            saved: None,
-            saves: 0,
-            requested: Vec::new(),
-            log: Vec::new(),
-            spans: Vec::new(),
         }
     }
 
@@ -191,30 +165,6 @@ impl SimulatedVm {
         self.now.wall
     }
 
-    fn handle(&mut self, input: Input) {
-        for effect in self.engine.handle(input, self.now) {
-            match effect {
-                Effect::Log(entry) => self.log.push(entry),
-                Effect::Emit(changes) => {
-                    for (_, batch) in batch::of(&changes, &self.otlp) {
-                        self.spans.extend(batch.spans().cloned());
-                    }
-                }
-                Effect::SaveState(saved) => {
-                    self.saved = Some(*saved);
-                    self.saves += 1;
-                    self.handle(Input::StateWritten(Ok(())));
-                }
-                Effect::Approve(id) => self.requested.push(id),
-                Effect::Publish(snapshot) => {
-                    self.server.snapshot.send_replace(snapshot);
-                }
-                // The test polls with a whole document anyway.
-                Effect::DiscardForeignState => {}
-            }
-        }
-    }
-
     /// A poll that returns these events.
     pub(crate) fn poll(&mut self, events: &[Value]) {
         self.poll_incarnation(&json!(1), events);
@@ -223,48 +173,11 @@ impl SimulatedVm {
     /// [`Self::poll`] with another `DocumentIncarnation`.
     pub(crate) fn poll_incarnation(&mut self, incarnation: &Value, events: &[Value]) {
         let body = json!({ "DocumentIncarnation": incarnation, "Events": events });
-        self.poll_body(&body.to_string());
-    }
-
-    /// A poll that returns this document.
-    pub(crate) fn poll_body(&mut self, body: &str) {
-        let (document, anomalies) = document::parse(body.as_bytes()).unwrap();
-        let answer = Answer::Document {
-            document,
-            anomalies,
-        };
-        let took = Duration::ZERO;
-        self.handle(Input::Polled {
-            result: Ok(answer),
-            took,
-        });
-    }
-
-    /// A poll that returns 304.
-    pub(crate) fn poll_unchanged(&mut self) {
-        self.handle(Input::Polled {
-            result: Ok(Answer::Unchanged),
-            took: Duration::ZERO,
-        });
-    }
-
-    pub(crate) fn tick(&mut self) {
-        self.handle(Input::Tick);
-    }
-
-    pub(crate) fn looks_for_pauses(&self) -> bool {
-        self.engine.looks_for_pauses()
-    }
-
-    pub(crate) fn snapshot(&self) -> Snapshot {
-        self.engine.snapshot(self.now)
+        self.poll_body(body.to_string().as_bytes());
     }
 
     pub(crate) fn failed_poll(&mut self) {
-        self.handle(Input::Polled {
-            result: Err(error()),
-            took: Duration::ZERO,
-        });
+        self.polled(Err(error()));
     }
 
     /// Instance metadata name this VM.
@@ -273,22 +186,20 @@ impl SimulatedVm {
     }
 
     pub(crate) fn identify_as(&mut self, name: &str) {
-        self.identified(name, "");
+        self.named(name, "");
     }
 
     /// Instance metadata name this VM, and have an id of it.
     pub(crate) fn identify_id(&mut self, vm_id: &str) {
-        self.identified("web_0", vm_id);
+        self.named("web_0", vm_id);
     }
 
-    fn identified(&mut self, name: &str, vm_id: &str) {
-        let result = Ok(Identity {
+    fn named(&mut self, name: &str, vm_id: &str) {
+        self.identified(Identity {
             name: name.to_owned(),
             vm_id: vm_id.to_owned(),
             ..Identity::default()
         });
-        let took = Duration::ZERO;
-        self.handle(Input::Identified { result, took });
     }
 
     /// IMDS answers the requested approval: 200, or 400.
@@ -312,30 +223,31 @@ impl SimulatedVm {
     pub(crate) fn restart_process_as(&mut self, vm_name: &'static str, elapsed: Duration) {
         self.vm_name = Some(vm_name);
         self.restart_process(elapsed);
-        self.spans.clear();
+        self.emitted.clear();
     }
 
     /// The process ends, and another one restores the state from a file after `elapsed`. Its monotonic clock starts at
     /// the same value as that of the first one.
     pub(crate) fn restart_process(&mut self, elapsed: Duration) {
-        let folder = tempfile::tempdir().unwrap();
-        let mut directory = Directory::open(folder.path()).unwrap();
-        directory.write(self.saved.as_ref().unwrap()).unwrap();
-        self.now = Moment {
+        let now = Moment {
             wall: self.now.wall.after(elapsed),
             ..start()
         };
-        let Found::State(saved) = directory.read(self.now.wall) else {
-            panic!("no state")
-        };
-        self.requested.clear();
-        self.engine = engine(self.policy, self.vm_name, Some(*saved), self.now);
-        let snapshot = self.engine.snapshot(self.now);
-        self.server.snapshot.send_replace(Arc::new(snapshot));
+        self.saved = Some(through_a_file(&self.saved_state(), now.wall));
+        let config = config(self.policy, self.vm_name);
+        self.restart(config, now);
+    }
+
+    /// The spans so far.
+    pub(crate) fn spans(&self) -> Vec<SpanData> {
+        let batches = self.batches();
+        batches.iter().flat_map(Batch::spans).cloned().collect()
     }
 
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
         *self.clock.lock().unwrap() = self.now;
+        let published = Arc::clone(&self.published);
+        self.server.snapshot.send_replace(published);
         let response = self.server.get(path, &[]);
         (response.status, response.text().to_owned())
     }

@@ -9,20 +9,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use azure_scheduled_events_exporter::{engine::Engine, snapshot::Snapshot};
+use azure_scheduled_events_exporter::snapshot::Snapshot;
 use serde_json::Value;
 
 use super::{
     snapshot::{engine, event, poll},
     test_server::{Connection, TestServer},
 };
+use crate::support::driven_engine::DrivenEngine;
 
 const CHANGES: u64 = 2_000;
 const EVENTS: usize = 3;
 const RESPONSES: usize = 200;
 
 /// The snapshot after poll `number`. Its values all contain the number.
-fn numbered(engine: &mut Engine, number: u64) -> Snapshot {
+fn numbered(engine: &mut DrivenEngine, number: u64) -> Snapshot {
     let events: Vec<Value> = (0..EVENTS)
         .map(|index| event(&format!("event-{index}"), &format!("change {number}")))
         .collect();

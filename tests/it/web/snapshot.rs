@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
-    document::{self, Answer},
-    engine::{Engine, EngineConfig, Input},
+    engine::EngineConfig,
     snapshot::Snapshot,
     time::{Moment, Timestamp},
 };
 use serde_json::{Value, json};
+
+use crate::support::driven_engine::DrivenEngine;
 
 /// Seconds after 2026-11-17T09:00:00Z.
 pub(crate) fn at(seconds: u64) -> Moment {
@@ -35,25 +36,17 @@ pub(crate) fn event(id: &str, description: &str) -> Value {
 }
 
 /// An engine on the VM `web_1`.
-pub(crate) fn engine() -> Engine {
+pub(crate) fn engine() -> DrivenEngine {
     let config = EngineConfig {
         vm_name: Some("web_1".into()),
         ..EngineConfig::default()
     };
-    Engine::new(config, None, at(0))
+    DrivenEngine::new(config, None, at(0))
 }
 
 /// The snapshot after one more poll.
-pub(crate) fn poll(engine: &mut Engine, incarnation: u64, events: &[Value]) -> Snapshot {
+pub(crate) fn poll(engine: &mut DrivenEngine, incarnation: u64, events: &[Value]) -> Snapshot {
     let body = json!({ "DocumentIncarnation": incarnation, "Events": events }).to_string();
-    let (document, anomalies) = document::parse(body.as_bytes()).unwrap();
-    let input = Input::Polled {
-        result: Ok(Answer::Document {
-            document,
-            anomalies,
-        }),
-        took: Duration::ZERO,
-    };
-    engine.handle(input, at(0));
-    engine.snapshot(at(0))
+    engine.poll_body(body.as_bytes());
+    engine.snapshot()
 }

@@ -1,0 +1,155 @@
+//! The engine, driven by inputs at simulated times. The test performs the effects, which are kept here.
+
+use std::{sync::Arc, time::Duration};
+
+use azure_scheduled_events_exporter::{
+    FailureReason, Identity, RequestError,
+    document::{self, Answer},
+    engine::{Changes, Effect, Engine, EngineConfig, Input, LogEntry, SavedState},
+    event::EventId,
+    otlp::{
+        batch::{self, Batch},
+        settings::OtlpSettings,
+    },
+    snapshot::Snapshot,
+    state::{Directory, Found},
+    time::{Moment, Timestamp},
+};
+
+/// An engine whose state is written at once.
+pub(crate) struct DrivenEngine {
+    engine: Engine,
+    pub(crate) now: Moment,
+    /// The last one that was published.
+    pub(crate) published: Arc<Snapshot>,
+    pub(crate) saved: Option<SavedState>,
+    /// How often the state was saved.
+    pub(crate) saves: usize,
+    pub(crate) log: Vec<LogEntry>,
+    pub(crate) emitted: Vec<Changes>,
+    /// The requested approvals that the test has not answered.
+    pub(crate) requested: Vec<EventId>,
+}
+
+/// That of the VM with this name, which saves its state.
+pub(crate) fn config(vm_name: Option<&str>, boot: u32) -> EngineConfig {
+    EngineConfig {
+        vm_name: vm_name.map(Into::into),
+        poll_interval: Duration::from_secs(1),
+        boot_id: Some(boot.to_string()),
+        is_persistent: true,
+        ..EngineConfig::default()
+    }
+}
+
+/// A request that failed so, without an answer.
+pub(crate) fn failure(reason: FailureReason) -> RequestError {
+    RequestError {
+        reason,
+        status: None,
+        message: "no complete answer".to_owned(),
+        retry_after: None,
+        is_unsent: false,
+    }
+}
+
+impl DrivenEngine {
+    pub(crate) fn new(config: EngineConfig, restored: Option<SavedState>, now: Moment) -> Self {
+        let engine = Engine::new(config, restored, now);
+        Self {
+            now,
+            published: Arc::new(engine.snapshot(now)),
+            engine,
+            saved: None,
+            saves: 0,
+            log: Vec::new(),
+            emitted: Vec::new(),
+            requested: Vec::new(),
+        }
+    }
+
+    /// A new process, which restores the last state that was saved.
+    pub(crate) fn restart(&mut self, config: EngineConfig, now: Moment) {
+        self.now = now;
+        self.engine = Engine::new(config, self.saved.clone(), now);
+        self.published = Arc::new(self.snapshot());
+        self.requested.clear();
+    }
+
+    /// Gives an input to the engine.
+    pub(crate) fn handle(&mut self, input: Input) {
+        for effect in self.engine.handle(input, self.now) {
+            match effect {
+                Effect::Log(entry) => self.log.push(entry),
+                Effect::Emit(changes) => self.emitted.push(changes),
+                Effect::SaveState(saved) => {
+                    self.saved = Some(*saved);
+                    self.saves += 1;
+                    self.handle(Input::StateWritten(Ok(())));
+                }
+                Effect::Approve(id) => self.requested.push(id),
+                Effect::Publish(snapshot) => self.published = snapshot,
+                // The test polls with a whole document anyway.
+                Effect::DiscardForeignState => {}
+            }
+        }
+    }
+
+    pub(crate) fn polled(&mut self, result: Result<Answer, RequestError>) {
+        let took = Duration::ZERO;
+        self.handle(Input::Polled { result, took });
+    }
+
+    /// A poll that returns this document.
+    pub(crate) fn poll_body(&mut self, body: &[u8]) {
+        let (document, anomalies) = document::parse(body).unwrap();
+        self.polled(Ok(Answer::Document {
+            document,
+            anomalies,
+        }));
+    }
+
+    /// A poll that returns 304.
+    pub(crate) fn poll_unchanged(&mut self) {
+        self.polled(Ok(Answer::Unchanged));
+    }
+
+    /// Instance metadata are these.
+    pub(crate) fn identified(&mut self, identity: Identity) {
+        let (result, took) = (Ok(identity), Duration::ZERO);
+        self.handle(Input::Identified { result, took });
+    }
+
+    pub(crate) fn tick(&mut self) {
+        self.handle(Input::Tick);
+    }
+
+    pub(crate) fn looks_for_pauses(&self) -> bool {
+        self.engine.looks_for_pauses()
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.engine.snapshot(self.now)
+    }
+
+    /// What an exporter of traces and logs sends of the changes.
+    pub(crate) fn batches(&self) -> Vec<Batch> {
+        let endpoint = |name: &str| {
+            (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:9".to_owned())
+        };
+        let settings = OtlpSettings::from_env(endpoint).unwrap().unwrap();
+        let batches = self.emitted.iter().flat_map(|it| batch::of(it, &settings));
+        batches.map(|(_, batch)| batch).collect()
+    }
+}
+
+/// A state after it was written to a file and read from it at this time.
+pub(crate) fn through_a_file(saved: &SavedState, at: Timestamp) -> SavedState {
+    let folder = tempfile::tempdir().unwrap();
+    let mut directory = Directory::open(folder.path()).unwrap();
+    directory.write(saved).unwrap();
+    match directory.read(at) {
+        Found::State(read) => *read,
+        other => panic!("no state: {other:?}"),
+    }
+}
