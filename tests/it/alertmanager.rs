@@ -337,23 +337,6 @@ async fn unsent_end_is_pushed_on_shutdown() {
 }
 
 #[tokio::test]
-async fn vm_name_flag_applies_to_pushed_alerts_and_metrics() {
-    let imds = FakeImds::standing(document("Preempt", "given")).await;
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let mut settings = pushing(&imds, &[alertmanager.base()]);
-    settings.imds.vm_name = Some("given".into());
-    let exporter = Exporter::start(settings);
-    alertmanager.until_pushed().await;
-    let pushed = &alertmanager.requests()[0].body;
-    assert!(pushed.contains(r#""description":"VM: given\n"#), "{pushed}");
-    let is_named = |it: &Metrics| it.0.contains("azure_scheduled_events_vm_info{");
-    let metrics = exporter.until("the VM is known", is_named).await.0;
-    let named = r#"azure_scheduled_events_vm_info{vm_name="given","#;
-    assert!(metrics.contains(named), "{metrics}");
-    exporter.stop().await;
-}
-
-#[tokio::test]
 async fn each_alertmanager_is_asked_for_its_status_at_the_start() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
     let working = FakeAlertmanager::scripted([]).await;

@@ -98,33 +98,6 @@ async fn a_state_on_a_read_only_disk_is_restored() {
     assert!((first_seen - at().as_unix_seconds()).abs() < 1e-6);
 }
 
-/// Runs `mount` or `umount` in the mount namespace of the exporter.
-fn run_in_namespace(exporter: &Running, arguments: &[&str], directory: &Path) {
-    let mut command = Command::new("nsenter");
-    command.args(["--target", &exporter.process.pid().to_string(), "--mount"]);
-    let done = command.args(arguments).arg(directory).output().unwrap();
-    assert!(done.status.success(), "{arguments:?}: {done:?}");
-}
-
-#[tokio::test]
-async fn a_disk_that_becomes_read_only_is_a_write_failure_until_it_is_writable() {
-    let folder = tempfile::tempdir().unwrap();
-    let imds = FakeImds::standing(freeze("Scheduled")).await;
-    let (mut exporter, directory) = on_a_small_disk(&imds, &folder, "rw").await;
-    exporter.first_seen().await;
-    wait_for(&directory, "state.json").await;
-    let disk = folder.path().join("disk");
-    // A file system with an open file (the lock) cannot be remounted read-only, so another one is mounted over it.
-    run_in_namespace(
-        &exporter,
-        &["mount", "-t", "tmpfs", "-o", "ro", "tmpfs"],
-        &disk,
-    );
-    fails_and_continues(&mut exporter, &imds).await;
-    run_in_namespace(&exporter, &["umount"], &disk);
-    recovers(&mut exporter, &directory).await;
-}
-
 #[tokio::test]
 async fn a_disk_that_is_read_only_at_the_start_is_used_once_it_is_writable() {
     let folder = tempfile::tempdir().unwrap();
@@ -132,10 +105,10 @@ async fn a_disk_that_is_read_only_at_the_start_is_used_once_it_is_writable() {
     let (mut exporter, directory) = on_a_small_disk(&imds, &folder, "ro").await;
     exporter.first_seen().await;
     fails_and_continues(&mut exporter, &imds).await;
-    run_in_namespace(
-        &exporter,
-        &["mount", "-o", "remount,rw"],
-        &folder.path().join("disk"),
-    );
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &exporter.process.pid().to_string(), "--mount"]);
+    command.args(["mount", "-o", "remount,rw"]);
+    let done = command.arg(folder.path().join("disk")).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
     recovers(&mut exporter, &directory).await;
 }

@@ -11,7 +11,7 @@ pub(crate) mod test_server;
 use std::{collections::BTreeSet, io::Read as _};
 
 use azure_scheduled_events_exporter::snapshot::Snapshot;
-use snapshot::{at, engine, event, poll};
+use snapshot::{engine, event, poll};
 use test_server::{ReceivedResponse, TestServer, settings};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -228,24 +228,6 @@ fn telemetry_path_is_configurable() {
         "{}",
         page.text()
     );
-}
-
-#[test]
-fn probes_follow_the_snapshot() {
-    let server = TestServer::start(Snapshot::empty(Some("web_1".into()), at(0)));
-    let status = |path| server.get(path, &[]).status;
-    assert_eq!(status("/-/healthy"), 200);
-    assert_eq!((status("/-/ready"), status("/readyz")), (503, 503));
-    assert_eq!(status("/-/serving"), 200);
-    server
-        .snapshot
-        .send_replace(std::sync::Arc::new(one_event()));
-    assert_eq!((status("/-/ready"), status("/readyz")), (200, 200));
-    assert_eq!(status("/-/serving"), 200);
-    *server.seconds.lock().unwrap() = 300;
-    let response = server.get("/-/serving", &[]);
-    assert_eq!(response.status, 503);
-    assert_eq!(response.text(), "not serving: Freeze may start in 5m\n");
 }
 
 #[test]

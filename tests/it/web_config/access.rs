@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Protected, STARTED, TLS, basic, user};
+use super::{Protected, STARTED, basic, user};
 use crate::support::{DEADLINE, Reply};
 
 const PATHS: [&str; 7] = [
@@ -135,13 +135,4 @@ async fn the_rate_limit_counts_all_requests_but_probes() {
     let response = client.get("/", &[]).await.unwrap();
     assert_eq!(response.body, "Too Many Requests\n");
     assert_eq!(client.status("/-/ready", &[]).await, 200);
-}
-
-#[tokio::test]
-async fn passwords_and_tls_work_together() {
-    let exporter = Protected::start(&format!("{TLS}{}", user("bob", 4, "a"))).await;
-    let client = exporter.tls();
-    assert_eq!(client.status("/metrics", &[]).await, 401);
-    assert_eq!(client.status("/metrics", &[&basic("bob", "a")]).await, 200);
-    assert_eq!(client.status("/-/healthy", &[]).await, 200);
 }

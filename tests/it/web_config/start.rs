@@ -174,14 +174,6 @@ async fn settings_without_effect_are_logged_at_start() {
 }
 
 #[tokio::test]
-async fn an_empty_file_changes_nothing() {
-    let exporter = Protected::start("").await;
-    let response = exporter.plain().get("/metrics", &[]).await.unwrap();
-    assert_eq!(response.status, 200);
-    assert!(response.body.contains("azure_scheduled_events_up 1"));
-}
-
-#[tokio::test]
 async fn the_demo_has_tls_and_passwords_too() {
     let pki = Pki::new();
     pki.write_certificate("server", &SERVER_NAMES);

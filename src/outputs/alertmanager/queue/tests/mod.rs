@@ -334,20 +334,3 @@ fn restored_event_is_not_pushed_before_the_first_document() {
     restored.poll(1, &freeze());
     assert_eq!(restored.sent().len(), 1);
 }
-
-#[test]
-fn each_change_is_tried_once_while_another_one_waits_for_its_next_attempt() {
-    let mut setup = Setup::new();
-    setup.poll(0, &freeze());
-    let snapshot = setup.update();
-    assert!(setup.queue.has_untried_news(setup.now.wall));
-    assert_eq!(setup.queue.next(&snapshot, setup.now).len(), 1);
-    assert!(
-        !setup.queue.has_untried_news(setup.now.wall),
-        "its push failed"
-    );
-    setup.poll(1, &[freeze(), other("E2")].join(","));
-    setup.update();
-    assert!(setup.queue.has_untried_news(setup.now.wall));
-    assert_eq!(setup.sent().len(), 2);
-}
