@@ -262,7 +262,7 @@ async fn log_lines_about_a_proxy_and_about_imds_do_not_contain_a_secret() {
     assert_secret(&ended, "proxy");
     for line in lines {
         let mut logged = ended.log.lines().filter(|logged| logged.contains(line));
-        let names_proxy = logged.any(|logged| logged.contains("proxy=http://xxxxx@127.0.0.1:"));
+        let names_proxy = logged.any(|logged| logged.contains("proxy=http://xxxxx@127.0.0.2:"));
         assert!(names_proxy, "{line}: {}", ended.log);
     }
     let imds = format!("--imds.url={}/{SECRET}", refusing.base());

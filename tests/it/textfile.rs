@@ -1,6 +1,8 @@
 //! The file for node_exporter's textfile collector, and an exporter without a port.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command, time::Instant};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+
+use tokio::time::Instant;
 
 use crate::support::{
     DEADLINE, FakeImds, Reply,

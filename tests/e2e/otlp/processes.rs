@@ -84,6 +84,25 @@ impl Vm {
     }
 }
 
+/// The records of three transitions of three exporters, in this trace.
+async fn assert_log_records(collector: &Collector, trace: &str) {
+    let records = wait_until("nine log records are logged", async || {
+        let records = collector.log_records();
+        (records.len() == 9).then_some(records)
+    })
+    .await;
+    assert!(records.iter().all(|[one, ..]| one == trace));
+    let uids: BTreeSet<_> = records.iter().map(|[.., uid]| uid).collect();
+    assert_eq!(uids.len(), 9);
+    assert!(
+        records
+            .iter()
+            .any(|[.., body, _]| body
+                .starts_with("Str(Announced: Freeze of web_0 and 2 more VMs at ")),
+        "{records:?}"
+    );
+}
+
 #[tokio::test]
 async fn three_exporters_that_see_one_event_export_one_trace() {
     let folder = TempDir::new().unwrap();
@@ -136,21 +155,7 @@ async fn three_exporters_that_see_one_event_export_one_trace() {
     assert_eq!(roots.count(), 3);
     let up = "azure_scheduled_events_up";
     wait_until("metrics", async || collector.metrics(up).pop()).await;
-    let records = wait_until("nine log records are logged", async || {
-        let records = collector.log_records();
-        (records.len() == 9).then_some(records)
-    })
-    .await;
-    assert!(records.iter().all(|[trace, ..]| *trace == spans[0][0]));
-    let uids: BTreeSet<_> = records.iter().map(|[.., uid]| uid).collect();
-    assert_eq!(uids.len(), 9);
-    assert!(
-        records
-            .iter()
-            .any(|[.., body, _]| body
-                .starts_with("Str(Announced: Freeze of web_0 and 2 more VMs at ")),
-        "{records:?}"
-    );
+    assert_log_records(&collector, &spans[0][0]).await;
     let log = collector.daemon.log();
     for line in [
         "-> azure.scheduled_event.resources: Slice([\"web_0\",\"web_1\",\"web_2\"])",

@@ -1,8 +1,7 @@
 //! A large push is sent in several requests; what the collector finds too large is dropped.
 
-use std::time::Instant;
-
 use prost::Message as _;
+use tokio::time::Instant;
 
 use super::{
     metrics::{HOUR, PUSH, find, numbers, pushing},

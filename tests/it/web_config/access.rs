@@ -1,6 +1,6 @@
 //! Passwords, probes, headers and the rate limit.
 
-use std::time::Instant;
+use tokio::time::Instant;
 
 use super::{Protected, STARTED, basic, user};
 use crate::support::{DEADLINE, Reply};
