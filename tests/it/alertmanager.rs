@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::{
     DEADLINE, FakeAlertmanager, FakeImds, Pki, RefusingPort, Reply,
+    events::{self, event, numbered_id},
     exporter::{Exporter, Metrics, settings},
     process::{Process, exporter},
 };
@@ -30,14 +31,8 @@ const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
 
 /// One event that is far away.
 fn document(event_type: &str, resource: &str) -> Reply {
-    Reply::ok(
-        json!({"DocumentIncarnation": 8, "Events": [{
-            "EventId": ID, "EventStatus": "Scheduled", "EventType": event_type, "ResourceType": "VirtualMachine",
-            "Resources": [resource], "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT", "Description": "",
-            "EventSource": "Platform", "DurationInSeconds": -1,
-        }]})
-        .to_string(),
-    )
+    let members = json!({ "EventType": event_type, "Resources": [resource] });
+    events::document(8, [event(&members)])
 }
 
 fn preempt() -> Reply {
@@ -110,14 +105,8 @@ async fn event_is_pushed_when_first_seen_and_when_it_has_ended() {
 
 /// A document with this number of events of this VM.
 fn many(events: usize) -> Reply {
-    let event = |number| {
-        json!({
-            "EventId": format!("{number:08X}-52DA-4F6E-9C38-A40D7E91B265"), "EventStatus": "Scheduled",
-            "EventType": "Freeze", "Resources": ["web_0"], "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT",
-        })
-    };
-    let events: Vec<_> = (0..events).map(event).collect();
-    Reply::ok(json!({"DocumentIncarnation": 8, "Events": events}).to_string())
+    let event = |number| event(&json!({ "EventId": numbered_id(number) }));
+    events::document(8, (0..events).map(event))
 }
 
 #[tokio::test]

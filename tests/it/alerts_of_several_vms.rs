@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::support::{
     FakeAlertmanager, FakeImds, Reply,
     alertmanager::ReceivedAlert,
+    events::{document, event},
     exporter::{Exporter, Metrics, settings},
     process::{Process, exporter},
 };
@@ -30,11 +31,8 @@ const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
 
 /// A Reboot of these VMs.
 fn reboot(vms: &[&str]) -> Reply {
-    let event = json!({
-        "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265", "EventStatus": "Scheduled", "EventType": "Reboot",
-        "Resources": vms, "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT", "EventSource": "Platform",
-    });
-    Reply::ok(json!({"DocumentIncarnation": 8, "Events": [event]}).to_string())
+    let members = json!({ "EventType": "Reboot", "Resources": vms });
+    document(8, [event(&members)])
 }
 
 fn pushing(imds: &FakeImds, vm: Option<&str>, alertmanager: &FakeAlertmanager) -> Config {

@@ -4,6 +4,8 @@ use azure_scheduled_events_exporter::document::{self, AnomalyKind};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::support::events::{event, numbered_id};
+
 /// One of the originals with one to three random changes.
 pub(crate) fn damaged(seed: u64, originals: &[Vec<u8>]) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -104,17 +106,7 @@ fn unreadable_entry() -> impl Strategy<Value = Value> {
 }
 
 fn good_entry(number: usize) -> Value {
-    json!({
-        "EventId": format!("{number:08X}-52DA-4F6E-9C38-A40D7E91B265"),
-        "EventStatus": "Scheduled",
-        "EventType": "Freeze",
-        "ResourceType": "VirtualMachine",
-        "Resources": ["web_0"],
-        "NotBefore": "Tue, 17 Nov 2026 09:15:42 GMT",
-        "Description": "Host server is undergoing maintenance.",
-        "EventSource": "Platform",
-        "DurationInSeconds": 9,
-    })
+    event(&json!({ "EventId": numbered_id(number), "DurationInSeconds": 9 }))
 }
 
 proptest! {
@@ -185,15 +177,8 @@ proptest! {
 #[test]
 fn names_of_one_event_are_limited() {
     let names: Vec<String> = (0..10_001).map(|number| format!("web_{number}")).collect();
-    let body = json!({
-        "DocumentIncarnation": 1,
-        "Events": [{
-            "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",
-            "EventStatus": "Scheduled",
-            "EventType": "Freeze",
-            "Resources": names,
-        }],
-    });
+    let body =
+        json!({ "DocumentIncarnation": 1, "Events": [event(&json!({ "Resources": names }))] });
     let (document, anomalies) = document::parse(body.to_string().as_bytes()).unwrap();
     let kept = document.events[0].resources.as_ref().unwrap();
     assert_eq!(kept.len(), 10_000);
@@ -203,22 +188,6 @@ fn names_of_one_event_are_limited() {
         .map(|anomaly| anomaly.kind)
         .collect();
     assert!(kinds.contains(&AnomalyKind::Resources), "{kinds:?}");
-}
-
-/// An event whose members are `members` and the required ones.
-fn event(members: &Value) -> Value {
-    let mut event = json!({
-        "EventId": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",
-        "EventStatus": "Scheduled",
-        "EventType": "Freeze",
-        "EventSource": "Platform",
-        "ResourceType": "VirtualMachine",
-        "Resources": ["web_0"],
-        "Description": "",
-    });
-    let members = members.as_object().unwrap().clone();
-    event.as_object_mut().unwrap().extend(members);
-    event
 }
 
 #[test]

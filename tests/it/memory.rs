@@ -11,7 +11,8 @@ use tokio::{
 };
 
 use crate::support::{
-    DEADLINE, FakeImds, Reply,
+    DEADLINE, FakeImds,
+    events::{self, document, numbered_id},
     process::{Process, exporter, page},
     wait_until,
 };
@@ -24,21 +25,12 @@ const MAX_AFTER_READERS: u64 = 30_000_000;
 const READERS: usize = 12;
 
 fn event(number: usize, names: &[String]) -> Value {
-    json!({
-        "EventId": format!("{number:08X}-52DA-4F6E-9C38-A40D7E91B265"),
-        "EventStatus": "Scheduled",
-        "EventType": "Freeze",
-        "ResourceType": "VirtualMachine",
+    events::event(&json!({
+        "EventId": numbered_id(number),
         "Resources": names,
-        "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT",
         "Description": "Host server is undergoing maintenance.",
-        "EventSource": "Platform",
         "DurationInSeconds": 9,
-    })
-}
-
-fn document(incarnation: u64, events: &[Value]) -> Reply {
-    Reply::ok(json!({ "DocumentIncarnation": incarnation, "Events": events }).to_string())
+    }))
 }
 
 /// Anonymous memory of the process in bytes: without the pages of its program file.
@@ -81,24 +73,24 @@ async fn slow_reader(address: SocketAddr) -> Option<TcpStream> {
 /// With the setting of glibc that the systemd unit and the image have.
 #[tokio::test]
 async fn memory_of_a_large_document_and_of_slow_readers_is_returned() {
-    let imds = FakeImds::standing(document(1, &[])).await;
+    let imds = FakeImds::standing(document(1, [])).await;
     let mut command = exporter(&imds);
     command.env("MALLOC_TRIM_THRESHOLD_", "131072");
     let mut exporter = Process::start_as(&mut command);
     let address: SocketAddr = exporter.address().await.parse().unwrap();
 
     let names: Vec<_> = (0..300_000).map(|number| format!("web_{number}")).collect();
-    imds.now(document(2, &[event(0, &names)]));
+    imds.now(document(2, [event(0, &names)]));
     exporter.says("transition=announced").await;
-    imds.now(document(3, &[]));
+    imds.now(document(3, []));
     exporter.says("transition=ended").await;
     let requests = imds.event_requests();
     imds.until_requests(requests + 5).await;
     until_below(&exporter, MAX_AFTER_DOCUMENT, "after a large document").await;
 
     let own = ["web_0".to_owned()];
-    let events: Vec<_> = (1..=3_000).map(|number| event(number, &own)).collect();
-    imds.now(document(4, &events));
+    let events = (1..=3_000).map(|number| event(number, &own));
+    imds.now(document(4, events));
     wait_until(DEADLINE, "the log names the last event", || {
         exporter.log().contains("00000BB8-").then_some(())
     })
@@ -117,7 +109,7 @@ async fn memory_of_a_large_document_and_of_slow_readers_is_returned() {
         "{most} bytes of memory beside clients that do not read, at most {MAX_BESIDE_READERS}"
     );
     drop(open);
-    imds.now(document(5, &[]));
+    imds.now(document(5, []));
     let address = address.to_string();
     for _ in 0..3 {
         assert!(page(&address, "/-/healthy").await.is_some());

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{FakeImds, Reply, process::PROGRAM};
+use crate::support::{FakeImds, Reply, events, process::PROGRAM};
 
 const REBOOT: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
 const FREEZE: &str = "E2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E";
@@ -15,17 +15,12 @@ const OTHER: &str = "0C3A7A52-7A0B-4E0E-9D0B-6A4C1C7E5F21";
 const STARTED: &str = "5D2F9A1B-6C1E-4F5A-8B3C-2E7D9F0A1B6C";
 
 fn event(id: &str, event_type: &str, status: &str, resource: &str) -> Value {
-    json!({
+    events::event(&json!({
         "EventId": id,
         "EventStatus": status,
         "EventType": event_type,
-        "ResourceType": "VirtualMachine",
         "Resources": [resource],
-        "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT",
-        "Description": "",
-        "EventSource": "Platform",
-        "DurationInSeconds": -1,
-    })
+    }))
 }
 
 /// The IMDS of `web_0`, which closes the connection after each document.

@@ -30,7 +30,12 @@ use serde_json::json;
 use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{DEADLINE, Reply, collector::FakeCollector, install_cryptography};
+use crate::support::{
+    DEADLINE, Reply,
+    collector::FakeCollector,
+    events::{self, document},
+    install_cryptography,
+};
 
 pub(super) const TIMING: RetryTiming = RetryTiming {
     initial_backoff: Duration::from_millis(5),
@@ -231,12 +236,10 @@ pub(super) fn event(status: &str) -> Reply {
 }
 
 pub(super) fn event_of(status: &str, resource: &str) -> Reply {
-    let event = json!({
-        "EventId": EVENT_ID, "EventStatus": status, "EventType": "Freeze", "ResourceType": "VirtualMachine",
-        "Resources": [resource], "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT", "EventSource": "Platform",
-        "DurationInSeconds": 5, "Description": "Host \"a\\b\"",
+    let members = json!({
+        "EventStatus": status, "Resources": [resource], "DurationInSeconds": 5, "Description": "Host \"a\\b\"",
     });
-    Reply::ok(json!({"DocumentIncarnation": 1, "Events": [event]}).to_string())
+    document(1, [events::event(&members)])
 }
 
 pub(super) fn no_event() -> Reply {

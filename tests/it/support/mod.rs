@@ -3,6 +3,7 @@
 pub(crate) mod alertmanager;
 pub(crate) mod collector;
 pub(crate) mod driven_engine;
+pub(crate) mod events;
 pub(crate) mod exporter;
 pub(crate) mod golden;
 pub(crate) mod grpc;

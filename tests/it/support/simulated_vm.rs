@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::{
     driven_engine::{self, DrivenEngine, failure, through_a_file},
+    events::event,
     exporter::Metrics,
 };
 use crate::web::test_server::{TestServer, settings};
@@ -68,17 +69,12 @@ pub(crate) fn at(seconds: u64) -> Timestamp {
 
 /// A restart of `web_0` and `web_1` requested by a user, with a notice of 15 minutes and some members replaced.
 pub(crate) fn restart(members: &Value) -> Value {
-    let mut event = json!({
-        "EventId": ID,
-        "EventStatus": "Scheduled",
+    let mut event = event(&json!({
         "EventType": "Reboot",
-        "ResourceType": "VirtualMachine",
         "Resources": ["web_0", "web_1"],
         "NotBefore": at(900).rfc1123(),
-        "Description": "",
         "EventSource": "User",
-        "DurationInSeconds": -1,
-    });
+    }));
     for (name, value) in members.as_object().unwrap() {
         event[name] = value.clone();
     }

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use super::{Exporter, FREEZE, FakeServer, REBOOT, Watch, reboot, scheduled, started};
 use crate::{
     support::{DEADLINE, Pki, process::page, wait_until},
-    web_config::{SERVER_NAMES, TLS, user},
+    web_config::{TLS, user},
 };
 
 /// The event of a line, and that of the exporter, without what changes with time.
@@ -163,7 +163,7 @@ async fn events_of_other_vms_are_printed_on_request_only() {
 #[tokio::test]
 async fn an_exporter_with_tls_and_a_password_is_read() {
     let pki = Pki::new();
-    pki.write_certificate("server", &SERVER_NAMES);
+    pki.write_certificate("server", &["127.0.0.2"]);
     pki.write("web.yml", &(TLS.to_owned() + &user("script", 4, "secret")));
     pki.write("user", "script:secret\n");
     pki.write("wrong", "script:other");

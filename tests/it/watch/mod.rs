@@ -19,6 +19,7 @@ use tokio::{
 
 use crate::support::{
     DEADLINE, FakeImds, Reply,
+    events::{self, event},
     process::{self, Process},
     wait_until,
 };
@@ -28,17 +29,10 @@ const FREEZE: &str = "E2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E";
 
 /// A reboot of `web_0`, with some members replaced.
 fn reboot(members: &Value) -> Value {
-    let mut event = json!({
-        "EventId": REBOOT,
-        "EventStatus": "Scheduled",
+    let mut event = event(&json!({
         "EventType": "Reboot",
-        "ResourceType": "VirtualMachine",
-        "Resources": ["web_0"],
-        "NotBefore": "Fri, 31 Dec 2999 23:59:59 GMT",
         "Description": "Host \"server\" is undergoing maintenance.",
-        "EventSource": "Platform",
-        "DurationInSeconds": -1,
-    });
+    }));
     for (name, value) in members.as_object().unwrap() {
         event[name] = value.clone();
     }
@@ -55,8 +49,7 @@ fn started() -> Value {
 
 /// A document with these events.
 fn document(events: impl IntoIterator<Item = Value>) -> Reply {
-    let events: Vec<_> = events.into_iter().collect();
-    Reply::ok(json!({"DocumentIncarnation": 1, "Events": events}).to_string())
+    events::document(1, events)
 }
 
 /// An exporter of `web_0` in its own process.

@@ -9,7 +9,7 @@ use azure_scheduled_events_exporter::{
 };
 use serde_json::{Value, json};
 
-use crate::support::driven_engine::DrivenEngine;
+use crate::support::{driven_engine::DrivenEngine, events};
 
 /// Seconds after 2026-11-17T09:00:00Z.
 pub(crate) fn at(seconds: u64) -> Moment {
@@ -22,17 +22,13 @@ pub(crate) fn at(seconds: u64) -> Moment {
 
 /// A freeze of `web_1` with a notice of ten minutes.
 pub(crate) fn event(id: &str, description: &str) -> Value {
-    json!({
+    events::event(&json!({
         "EventId": id,
-        "EventStatus": "Scheduled",
-        "EventType": "Freeze",
-        "ResourceType": "VirtualMachine",
         "Resources": ["web_1"],
         "NotBefore": at(600).wall.rfc1123(),
         "Description": description,
-        "EventSource": "Platform",
         "DurationInSeconds": 9,
-    })
+    }))
 }
 
 /// An engine on the VM `web_1`.
