@@ -127,228 +127,73 @@ fn empty_lists_are_the_default() {
     assert_eq!(only_tls13.versions, [&TLS13]);
 }
 
-/// Each text is refused with an error that begins with these words.
-fn assert_refused(rows: &[(String, &str)]) {
-    for (text, expected) in rows {
-        let error = parse(text).err().expect(text);
-        assert!(error.starts_with(expected), "{text}\n{error}\n{expected}");
-        assert!(!error.contains(char::is_control), "{error:?}");
-    }
-}
+/// A document => the beginning of its error. `TLS` stands for a certificate and a key, `ALICE` and `BOB` for users, and
+/// `␤` for the end of a line.
+const REFUSED: &str = r#"
+    text => the file: a text where a mapping of keys to values is expected
+    [1] => the file is a list
+    a: 'b => line 1, column 4: the file is not valid YAML
+    tls_config: {} => tls_config: unknown field `tls_config`, expected one of `tls_server_config`,  
+    rate_limit:␤rate_limit: => line 2, column 1: the file has "rate_limit" twice
+    tls_server_config: text => tls_server_config: a text where a mapping of keys to values is expected
+    rate_limit: [1s, 1] => rate_limit is a list
+    basic_auth_users: [a] => basic_auth_users: invalid type: sequence, expected a map
+    tls_server_config:␤  cert_filse: a => tls_server_config.cert_filse: unknown field `cert_filse`, expected one of `cert`
+    TLS cert_file: a => line 4, column 3: the file has "cert_file" twice
+    TLS min_version: TLS14 => tls_server_config.min_version: unknown variant `TLS14`, expected one of `TLS10`
+    TLS max_version: '' => tls_server_config.max_version: unknown variant ``
+    TLS max_version: TLS11 => tls_server_config.max_version leaves no version
+    TLS min_version: TLS13␤max_version: TLS12 => tls_server_config.min_version is newer than max_version
+    TLS client_auth_type: Foo => tls_server_config.client_auth_type: unknown variant `Foo`, expected one of `NoClientCert`
+    TLS client_ca_file: a => tls_server_config.client_ca_file has no effect without
+    TLS client_ca: a␤client_auth_type: NoClientCert => tls_server_config.client_ca has no effect without
+    TLS client_auth_type: RequireAndVerifyClientCert => tls_server_config.client_auth_type needs tls_server_config.client_ca_file
+    TLS client_allowed_sans: [] => tls_server_config.client_allowed_sans leaves no name
+    TLS client_allowed_sans: a => tls_server_config.client_allowed_sans: a text where a sequence is expected
+    TLS client_allowed_sans: [[a]] => tls_server_config.client_allowed_sans[0]: invalid type: sequence
+    TLS client_allowed_sans: [a@b.c] => tls_server_config.client_allowed_sans leaves no name
+    TLS cipher_suites: [TLS_RSA_WITH_RC4_128_SHA] => tls_server_config.cipher_suites has "TLS_RSA_WITH_RC4_128_SHA", which is not known
+    TLS cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA] => tls_server_config.cipher_suites leaves no cipher suite
+    TLS max_version: TLS12␤cipher_suites: [TLS_AES_128_GCM_SHA256] => tls_server_config.cipher_suites leaves no cipher suite
+    TLS curve_preferences: [CurveP521] => tls_server_config.curve_preferences leaves no curve
+    TLS curve_preferences: [X25519MLKEM768] => tls_server_config.curve_preferences has "X25519MLKEM768", which is not known
+    TLS prefer_server_cipher_suites: 1 => tls_server_config.prefer_server_cipher_suites: a text where a boolean is expected
+    TLS cert: [a] => tls_server_config.cert: invalid type: sequence
+    tls_server_config: {key: a} => tls_server_config.cert is missing: set it or tls_server_config.cert_file
+    tls_server_config: {cert: a} => tls_server_config.key is missing: set it or tls_server_config.key_file
+    tls_server_config: {client_auth_type: NoClientCert} => tls_server_config.cert is missing
+    http_server_config: {http3: true} => http_server_config.http3: unknown field `http3`
+    http_server_config: {http2: 'true'} => http_server_config.http2: a text where a boolean is expected
+    http_server_config: {headers: {Content-Type: a}} => http_server_config.headers.Content-Type is not known: use Content-Security-Policy,
+    http_server_config: {headers: {x-frame-options: deny}} => http_server_config.headers.x-frame-options is not known
+    http_server_config: {headers: {X-Frame-Options: DENY}} => http_server_config.headers.X-Frame-Options is "DENY": use deny or sameorigin
+    http_server_config: {headers: {X-Content-Type-Options: }} => http_server_config.headers.X-Content-Type-Options is "": use nosniff
+    http_server_config: {headers: {X-XSS-Protection: "a\nb"}} => http_server_config.headers.X-XSS-Protection has a character
+    ALICE BOB password => basic_auth_users.bob: the value is not a bcrypt hash
+    ALICE BOB  => basic_auth_users.bob: invalid type: null
+    ALICE BOB $2y$99$qRTBuFoULoYNA7AQ/F3ck.trZBPyjV64.oA4ZsSBCIWvXuvQlQTuu => basic_auth_users.bob: the cost is 99: use one from 4 to 31
+    ALICE BOB $2y$03$qRTBuFoULoYNA7AQ/F3ck.trZBPyjV64.oA4ZsSBCIWvXuvQlQTuu => basic_auth_users.bob: the cost is 3:
+    ALICE BOB yes => basic_auth_users.bob: invalid type: boolean `true`, expected a string: put it in quotes
+    ALICE BOB [a] => basic_auth_users.bob: invalid type: sequence
+    rate_limit: {interval: 5} => rate_limit.interval: "5" is not a duration such as
+    rate_limit: {interval: -1s} => rate_limit.interval: "-1s" is not
+    rate_limit: {interval: 1s} => rate_limit.burst is 0
+    rate_limit: {interval: 1s, burst: -1} => rate_limit.burst: "-1" is not a whole number
+    rate_limit: {rate: 1} => rate_limit.rate: unknown field
+"#;
 
 #[test]
 fn invalid_documents_are_refused_with_the_line_or_the_setting() {
-    assert_refused(&[
-        (
-            "text".to_owned(),
-            "the file: a text where a mapping of keys to values is expected",
-        ),
-        ("[1]".to_owned(), "the file is a list"),
-        (
-            "a: 'b".to_owned(),
-            "line 1, column 4: the file is not valid YAML",
-        ),
-        (
-            "tls_config: {}".to_owned(),
-            "tls_config: unknown field `tls_config`, expected one of `tls_server_config`, ",
-        ),
-        ("a\u{7}\u{202e}: 1".to_owned(), ""),
-        (
-            "rate_limit:\nrate_limit:\n".to_owned(),
-            "line 2, column 1: the file has \"rate_limit\" twice",
-        ),
-        (
-            "tls_server_config: text".to_owned(),
-            "tls_server_config: a text where a mapping of keys to values is expected",
-        ),
-        ("rate_limit: [1s, 1]".to_owned(), "rate_limit is a list"),
-        (
-            "basic_auth_users: [a]".to_owned(),
-            "basic_auth_users: invalid type: sequence, expected a map",
-        ),
-        (
-            "tls_server_config:\n  cert_filse: a\n".to_owned(),
-            "tls_server_config.cert_filse: unknown field `cert_filse`, expected one of `cert`, ",
-        ),
-        (
-            with_tls("cert_file: a"),
-            "line 4, column 3: the file has \"cert_file\" twice",
-        ),
-    ]);
-}
-
-#[test]
-fn invalid_versions_and_client_settings_are_refused() {
-    assert_refused(&[
-        (
-            with_tls("min_version: TLS14"),
-            "tls_server_config.min_version: unknown variant `TLS14`, expected one of `TLS10`, ",
-        ),
-        (
-            with_tls("max_version: ''"),
-            "tls_server_config.max_version: unknown variant ``",
-        ),
-        (
-            with_tls("max_version: TLS11"),
-            "tls_server_config.max_version leaves no version",
-        ),
-        (
-            with_tls("min_version: TLS13\nmax_version: TLS12"),
-            "tls_server_config.min_version is newer than max_version",
-        ),
-        (
-            with_tls("client_auth_type: Foo"),
-            "tls_server_config.client_auth_type: unknown variant `Foo`, expected one of `NoClientCert`, ",
-        ),
-        (
-            with_tls("client_ca_file: a"),
-            "tls_server_config.client_ca_file has no effect without",
-        ),
-        (
-            with_tls("client_ca: a\nclient_auth_type: NoClientCert"),
-            "tls_server_config.client_ca has no effect without",
-        ),
-        (
-            with_tls("client_auth_type: RequireAndVerifyClientCert"),
-            "tls_server_config.client_auth_type needs tls_server_config.client_ca_file",
-        ),
-        (
-            with_tls("client_allowed_sans: []"),
-            "tls_server_config.client_allowed_sans leaves no name",
-        ),
-        (
-            with_tls("client_allowed_sans: a"),
-            "tls_server_config.client_allowed_sans: a text where a sequence is expected",
-        ),
-        (
-            with_tls("client_allowed_sans: [[a]]"),
-            "tls_server_config.client_allowed_sans[0]: invalid type: sequence",
-        ),
-        (
-            with_tls("client_allowed_sans: [a@b.c]"),
-            "tls_server_config.client_allowed_sans leaves no name",
-        ),
-    ]);
-}
-
-#[test]
-fn invalid_suites_and_missing_settings_are_refused() {
-    assert_refused(&[
-        (
-            with_tls("cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]"),
-            "tls_server_config.cipher_suites has \"TLS_RSA_WITH_RC4_128_SHA\", which is not known",
-        ),
-        (
-            with_tls("cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA]"),
-            "tls_server_config.cipher_suites leaves no cipher suite",
-        ),
-        (
-            with_tls("max_version: TLS12\ncipher_suites: [TLS_AES_128_GCM_SHA256]"),
-            "tls_server_config.cipher_suites leaves no cipher suite",
-        ),
-        (
-            with_tls("curve_preferences: [CurveP521]"),
-            "tls_server_config.curve_preferences leaves no curve",
-        ),
-        (
-            with_tls("curve_preferences: [X25519MLKEM768]"),
-            "tls_server_config.curve_preferences has \"X25519MLKEM768\", which is not known",
-        ),
-        (
-            with_tls("prefer_server_cipher_suites: 1"),
-            "tls_server_config.prefer_server_cipher_suites: a text where a boolean is expected",
-        ),
-        (
-            with_tls("cert: [a]"),
-            "tls_server_config.cert: invalid type: sequence",
-        ),
-        (
-            "tls_server_config: {key: a}".to_owned(),
-            "tls_server_config.cert is missing: set it or tls_server_config.cert_file",
-        ),
-        (
-            "tls_server_config: {cert: a}".to_owned(),
-            "tls_server_config.key is missing: set it or tls_server_config.key_file",
-        ),
-        (
-            "tls_server_config: {client_auth_type: NoClientCert}".to_owned(),
-            "tls_server_config.cert is missing",
-        ),
-    ]);
-}
-
-#[expect(clippy::too_many_lines, reason = "one table")]
-#[test]
-fn invalid_http_settings_users_and_limits_are_refused() {
-    let users = |hash: &str| format!("basic_auth_users:\n  alice: {CAROL}\n  bob: {hash}\n");
-    assert_refused(&[
-        (
-            "http_server_config: {http3: true}".to_owned(),
-            "http_server_config.http3: unknown field `http3`",
-        ),
-        (
-            "http_server_config: {http2: 'true'}".to_owned(),
-            "http_server_config.http2: a text where a boolean is expected",
-        ),
-        (
-            "http_server_config: {headers: {Content-Type: a}}".to_owned(),
-            "http_server_config.headers.Content-Type is not known: use Content-Security-Policy, ",
-        ),
-        (
-            "http_server_config: {headers: {x-frame-options: deny}}".to_owned(),
-            "http_server_config.headers.x-frame-options is not known",
-        ),
-        (
-            "http_server_config: {headers: {X-Frame-Options: DENY}}".to_owned(),
-            "http_server_config.headers.X-Frame-Options is \"DENY\": use deny or sameorigin",
-        ),
-        (
-            "http_server_config: {headers: {X-Content-Type-Options: }}".to_owned(),
-            "http_server_config.headers.X-Content-Type-Options is \"\": use nosniff",
-        ),
-        (
-            "http_server_config: {headers: {X-XSS-Protection: \"a\\nb\"}}".to_owned(),
-            "http_server_config.headers.X-XSS-Protection has a character",
-        ),
-        (
-            users("password"),
-            "basic_auth_users.bob: the value is not a bcrypt hash",
-        ),
-        (users(""), "basic_auth_users.bob: invalid type: null"),
-        (
-            users(&CAROL.replace("$10$", "$99$")),
-            "basic_auth_users.bob: the cost is 99: use one from 4 to 31",
-        ),
-        (
-            users(&CAROL.replace("$10$", "$03$")),
-            "basic_auth_users.bob: the cost is 3:",
-        ),
-        (
-            users("yes"),
-            "basic_auth_users.bob: invalid type: boolean `true`, expected a string: put it in quotes",
-        ),
-        (users("[a]"), "basic_auth_users.bob: invalid type: sequence"),
-        (
-            "rate_limit: {interval: 5}".to_owned(),
-            "rate_limit.interval: \"5\" is not a duration such as",
-        ),
-        (
-            "rate_limit: {interval: -1s}".to_owned(),
-            "rate_limit.interval: \"-1s\" is not",
-        ),
-        (
-            "rate_limit: {interval: 1s}".to_owned(),
-            "rate_limit.burst is 0",
-        ),
-        (
-            "rate_limit: {interval: 1s, burst: -1}".to_owned(),
-            "rate_limit.burst: \"-1\" is not a whole number",
-        ),
-        (
-            "rate_limit: {rate: 1}".to_owned(),
-            "rate_limit.rate: unknown field",
-        ),
-    ]);
+    let rows = REFUSED.lines().filter(|row| !row.is_empty());
+    let rows = rows.map(|row| row.trim_start().split_once(" => ").unwrap());
+    for (text, expected) in rows.chain([("a\u{7}\u{202e}: 1", "")]) {
+        let alice = format!("basic_auth_users:\n  alice: {CAROL}\n  bob:");
+        let text = text.replace('␤', "\n").replace("ALICE BOB", &alice);
+        let text = text.strip_prefix("TLS ").map_or(text.clone(), with_tls);
+        let error = parse(&text).err().expect(&text);
+        assert!(error.starts_with(expected), "{text}\n{error}\n{expected}");
+        assert!(!error.contains(char::is_control), "{error:?}");
+    }
 }
 
 #[test]

@@ -37,137 +37,151 @@ pub(super) fn users(hash: &str) -> String {
     format!("basic_auth_users:\n  bob: {hash}\n")
 }
 
-#[expect(clippy::too_many_lines, reason = "one table")]
-pub(super) fn tls_cases() -> Vec<Case> {
-    let verify = "client_auth_type: RequireAndVerifyClientCert\nclient_ca_file: ca.pem";
-    let inline = |pki_file: &str| format!("INLINE {pki_file}");
-    vec![
-        same(TLS),
-        same("tls_server_config: {min_version: TLS13}"),
-        same("tls_server_config: {client_allowed_sans: [a]}"),
-        same("tls_server_config:"),
-        same("tls_server_config: text"),
-        same("tls_server_config: {cert_file: '', key_file: ''}"),
-        same("tls_server_config: {cert_filse: server.pem}"),
-        same("tls_server_config: {cert_file: server.pem}"),
-        same("tls_server_config: {key_file: server-key.pem}"),
-        same("tls_server_config: {cert_file: '', key_file: server-key.pem}"),
-        same("tls_server_config: {cert_file: gone.pem, key_file: server-key.pem}"),
-        same("tls_server_config: {cert_file: server.pem, key_file: gone.pem}"),
-        same("tls_server_config: {cert_file: server.pem, key_file: other-key.pem}"),
-        same("tls_server_config: {cert_file: server-key.pem, key_file: server-key.pem}"),
-        same("tls_server_config: {cert: a, key: b}"),
-        same("tls_server_config: {client_auth_type: NoClientCert}"),
-        same(format!("{TLS}{TLS}")),
-        same(tls("cert_file: server.pem")),
-        same(tls("min_version: TLS12\nmax_version: TLS12")),
-        same(tls("min_version: TLS13")),
-        same(tls("min_version: ~\nmax_version:")),
-        same(tls("min_version: TLS14")),
-        same(tls("max_version: ''")),
-        same(tls("prefer_server_cipher_suites: no")),
-        same(tls("prefer_server_cipher_suites: 'no'")),
-        differs(tls("max_version: TLS11"), "`max_version` below TLS 1.2"),
-        differs(
-            tls("min_version: TLS13\nmax_version: TLS12"),
-            "below `min_version`",
-        ),
-        same(tls(
-            "cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]",
-        )),
-        differs(
-            tls("cipher_suites: [TLS_AES_128_GCM_SHA256]"),
-            "suite that HTTP/2 requires",
-        ),
-        same(
-            tls("cipher_suites: [TLS_AES_128_GCM_SHA256]") + "http_server_config: {http2: false}\n",
-        ),
-        same(tls(
-            "cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]",
-        )),
-        same(tls("cipher_suites: []")),
-        same(tls("cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]")),
-        same(tls("cipher_suites: [foo]")),
-        same(tls("cipher_suites: foo")),
-        differs(
-            tls("cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA]"),
-            "cipher suites with CBC",
-        ),
-        same(tls("curve_preferences: [CurveP256, X25519, CurveP521]")),
-        same(tls("curve_preferences: [CurveP257]")),
-        same(tls("curve_preferences: [X25519MLKEM768]")),
-        differs(tls("curve_preferences: [CurveP521]"), "`CurveP521`"),
-        same(tls("client_auth_type: NoClientCert")),
-        same(tls("client_auth_type: RequestClientCert")),
-        same(tls("client_auth_type: RequireAnyClientCert")),
-        same(tls("client_auth_type: RequireClientCert")),
-        same(tls(
-            "client_auth_type: VerifyClientCertIfGiven\nclient_ca_file: ca.pem",
-        )),
-        same(tls(verify)),
-        same(tls("client_auth_type: Foo")),
-        differs(tls("client_auth_type: ''"), "empty `client_auth_type`"),
-        same(tls("client_auth_type: requireanyclientcert")),
-        same(tls("client_ca_file: ca.pem")),
-        same(tls(
-            "client_auth_type: RequireAnyClientCert\nclient_ca_file: gone.pem",
-        )),
-        same(tls(&format!(
-            "{verify}\nclient_allowed_sans: [ours.example.com]"
-        ))),
-        same(tls(&format!("{verify}\nclient_allowed_sans: [10.9.9.9]"))),
-        same(tls(&format!(
-            "{verify}\nclient_allowed_sans: ['spiffe://example.com/x']"
-        ))),
-        same(tls(&format!(
-            "{verify}\nclient_allowed_sans: [other.example.com]"
-        ))),
-        differs(
-            tls(&format!("{verify}\nclient_allowed_sans: []")),
-            "empty `client_allowed_sans`",
-        ),
-        differs(
-            tls(&format!("{verify}\nclient_allowed_sans: [a@b.example]")),
-            "e-mail addresses",
-        ),
-        differs(
-            tls("client_auth_type: RequestClientCert\nclient_allowed_sans: [ours.example.com]"),
-            "and no certificate",
-        ),
-        differs(
-            tls("client_auth_type: RequireAndVerifyClientCert"),
-            "`RequireAndVerifyClientCert` without a client CA",
-        ),
-        same(tls("client_auth_type: VerifyClientCertIfGiven")),
-        differs(
-            tls("client_auth_type: RequireAndVerifyClientCert\nclient_ca_file: empty.pem"),
-            "client CA without a certificate",
-        ),
-        same(inline("")),
-    ]
+/// The files but those with hashes, each with the row about a difference after a `≠`. `TLS` begins the lines of a
+/// `tls_server_config` with certificate and key, `VERIFY` those that verify clients too, `HEADERS` a list of headers. `␤`
+/// is the end of a line, `⇥` a tab.
+const CASES: &str = r#"
+    TLS
+    tls_server_config: {min_version: TLS13}
+    tls_server_config: {client_allowed_sans: [a]}
+    tls_server_config:
+    tls_server_config: text
+    tls_server_config: {cert_file: '', key_file: ''}
+    tls_server_config: {cert_filse: server.pem}
+    tls_server_config: {cert_file: server.pem}
+    tls_server_config: {key_file: server-key.pem}
+    tls_server_config: {cert_file: '', key_file: server-key.pem}
+    tls_server_config: {cert_file: gone.pem, key_file: server-key.pem}
+    tls_server_config: {cert_file: server.pem, key_file: gone.pem}
+    tls_server_config: {cert_file: server.pem, key_file: other-key.pem}
+    tls_server_config: {cert_file: server-key.pem, key_file: server-key.pem}
+    tls_server_config: {cert: a, key: b}
+    tls_server_config: {client_auth_type: NoClientCert}
+    TLS cert_file: server.pem
+    TLS min_version: TLS12␤max_version: TLS12
+    TLS min_version: TLS13
+    TLS min_version: ~␤max_version:
+    TLS min_version: TLS14
+    TLS max_version: ''
+    TLS prefer_server_cipher_suites: no
+    TLS prefer_server_cipher_suites: 'no'
+    TLS max_version: TLS11 ≠ `max_version` below TLS 1.2
+    TLS min_version: TLS13␤max_version: TLS12 ≠ below `min_version`
+    TLS cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]
+    TLS cipher_suites: [TLS_AES_128_GCM_SHA256] ≠ suite that HTTP/2 requires
+    TLS cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]
+    TLS cipher_suites: []
+    TLS cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]
+    TLS cipher_suites: [foo]
+    TLS cipher_suites: foo
+    TLS cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA] ≠ cipher suites with CBC
+    TLS curve_preferences: [CurveP256, X25519, CurveP521]
+    TLS curve_preferences: [CurveP257]
+    TLS curve_preferences: [X25519MLKEM768]
+    TLS curve_preferences: [CurveP521] ≠ `CurveP521`
+    TLS client_auth_type: NoClientCert
+    TLS client_auth_type: RequestClientCert
+    TLS client_auth_type: RequireAnyClientCert
+    TLS client_auth_type: RequireClientCert
+    TLS client_auth_type: VerifyClientCertIfGiven␤client_ca_file: ca.pem
+    VERIFY client_ca_file: ca.pem
+    TLS client_auth_type: Foo
+    TLS client_auth_type: '' ≠ empty `client_auth_type`
+    TLS client_auth_type: requireanyclientcert
+    TLS client_ca_file: ca.pem
+    TLS client_auth_type: RequireAnyClientCert␤client_ca_file: gone.pem
+    VERIFY client_ca_file: ca.pem␤client_allowed_sans: [ours.example.com]
+    VERIFY client_ca_file: ca.pem␤client_allowed_sans: [10.9.9.9]
+    VERIFY client_ca_file: ca.pem␤client_allowed_sans: ['spiffe://example.com/x']
+    VERIFY client_ca_file: ca.pem␤client_allowed_sans: [other.example.com]
+    VERIFY client_ca_file: ca.pem␤client_allowed_sans: [] ≠ empty `client_allowed_sans`
+    VERIFY client_ca_file: ca.pem␤client_allowed_sans: [a@b.example] ≠ e-mail addresses
+    TLS client_auth_type: RequestClientCert␤client_allowed_sans: [ours.example.com] ≠ and no certificate
+    VERIFY ≠ `RequireAndVerifyClientCert` without a client CA
+    TLS client_auth_type: VerifyClientCertIfGiven
+    VERIFY client_ca_file: empty.pem ≠ client CA without a certificate
+    INLINE
+    {}
+    ---␤# nothing␤
+    null
+    text
+    [1, 2]
+    a: 'b
+    a: 1
+    ⇥basic_auth_users: {} ≠ tab before the first key
+    basic_auth_users:␤⇥bob: secret
+    {"basic_auth_users": {}}
+    basic_auth_users:␤basic_auth_users:␤
+    basic_auth_users: ~
+    basic_auth_users: [a]
+    basic_auth_users: {bob: secret}
+    basic_auth_users: {bob: }
+    http_server_config: {http2: false}
+    http_server_config: {http2: yes}
+    http_server_config: {http2: 'true'}
+    http_server_config: {http2: 1}
+    http_server_config: {http3: true}
+    http_server_config: {headers: {}}
+    HEADERS X-Frame-Options: deny
+    HEADERS X-Frame-Options: sameorigin, X-XSS-Protection: 1, X-Content-Type-Options: nosniff
+    HEADERS X-Frame-Options: DENY
+    HEADERS X-Frame-Options:
+    HEADERS x-frame-options: deny
+    HEADERS X-Content-Type-Options: sniff
+    HEADERS Content-Type: a
+    HEADERS Strict-Transport-Security: max-age=31536000; includeSubDomains
+    HEADERS Content-Security-Policy: "default-src 'self' *.example.net"
+    HEADERS X-XSS-Protection: yes ≠ `yes`, `true` and the like
+    HEADERS X-XSS-Protection: '' ≠ header with an empty value
+    HEADERS X-XSS-Protection: "a\nb" ≠ header with a line break
+    rate_limit: {interval: 0, burst: 0}
+    rate_limit: {interval: 1h, burst: 3}
+    rate_limit: {interval: 1h30m, burst: 1}
+    rate_limit: {interval: 1us, burst: 100}
+    rate_limit: {interval: 1x, burst: 1}
+    rate_limit: [1s, 1]
+    rate_limit: {interval: 1 hour, burst: 3} ≠ `rate_limit.interval` in words
+    rate_limit: {interval: 1s, burst: many}
+    rate_limit: {rate: 1}
+    rate_limit: {interval: 1s, burst: 0} ≠ `rate_limit.burst` of 0
+    rate_limit: {interval: -1s, burst: 1} ≠ negative `interval`
+    rate_limit: {interval: 5, burst: 1} ≠ `rate_limit.interval` without a unit
+    rate_limit: {burst: 0x10} ≠ numbers that are not decimal
+    rate_limit: &a {}␤http_server_config: *a ≠ YAML aliases
+    rate_limit: !!map {} ≠ YAML aliases, tags
+    {}␤---␤{} ≠ further documents
+    TLS cipher_suites: [null] ≠ `null` as an entry
+"#;
+
+pub(super) fn cases() -> Vec<Case> {
+    let rows = CASES.lines().map(str::trim_start);
+    let case = |row: &'static str| {
+        let (config, difference) = match row.split_once(" ≠ ") {
+            Some((config, difference)) => (config, Some(difference)),
+            None => (row, None),
+        };
+        let config = config.replace('␤', "\n").replace('⇥', "\t");
+        let config = match config.split_once(' ').unwrap_or((&config, "")) {
+            ("TLS", lines) => tls(lines),
+            ("VERIFY", lines) => tls(&format!(
+                "client_auth_type: RequireAndVerifyClientCert\n{lines}"
+            )),
+            ("HEADERS", lines) => headers(lines),
+            _ => config,
+        };
+        Case { config, difference }
+    };
+    rows.map(case).chain(cases_with_hashes()).collect()
 }
 
-#[expect(clippy::too_many_lines, reason = "one table")]
-pub(super) fn other_cases() -> Vec<Case> {
+fn cases_with_hashes() -> Vec<Case> {
     let right = hash(4, "a");
     let right = right.as_str();
+    let one_suite = tls("cipher_suites: [TLS_AES_128_GCM_SHA256]");
+    let two_headers = headers("Strict-Transport-Security: max-age=1, X-Frame-Options: deny");
     vec![
-        same(""),
-        same("{}"),
-        same("---\n# nothing\n"),
-        same("null"),
-        same("text"),
-        same("[1, 2]"),
-        same("a: 'b"),
-        same("a: 1"),
-        differs("\tbasic_auth_users: {}", "tab before the first key"),
-        same("basic_auth_users:\n\tbob: secret"),
-        same("{\"basic_auth_users\": {}}"),
-        same("basic_auth_users:\nbasic_auth_users:\n"),
-        same("basic_auth_users: ~"),
-        same("basic_auth_users: [a]"),
-        same("basic_auth_users: {bob: secret}"),
-        same("basic_auth_users: {bob: }"),
+        same(format!("{TLS}{TLS}")),
+        same(one_suite + "http_server_config: {http2: false}\n"),
         same(users(right)),
         same(users(&format!("'{right}'"))),
         same(users(&right.replace("$2b$", "$2a$"))),
@@ -188,72 +202,6 @@ pub(super) fn other_cases() -> Vec<Case> {
             "basic_auth_users:\n  bob: {right}\n  bob: {right}\n"
         )),
         same(format!("{TLS}{}", users(right))),
-        same("http_server_config: {http2: false}"),
-        same("http_server_config: {http2: yes}"),
-        same("http_server_config: {http2: 'true'}"),
-        same("http_server_config: {http2: 1}"),
-        same("http_server_config: {http3: true}"),
-        same("http_server_config: {headers: {}}"),
-        same(headers("X-Frame-Options: deny")),
-        same(headers(
-            "X-Frame-Options: sameorigin, X-XSS-Protection: 1, X-Content-Type-Options: nosniff",
-        )),
-        same(headers("X-Frame-Options: DENY")),
-        same(headers("X-Frame-Options: ")),
-        same(headers("x-frame-options: deny")),
-        same(headers("X-Content-Type-Options: sniff")),
-        same(headers("Content-Type: a")),
-        same(headers(
-            "Strict-Transport-Security: max-age=31536000; includeSubDomains",
-        )),
-        same(headers(
-            "Content-Security-Policy: \"default-src 'self' *.example.net\"",
-        )),
-        same(format!(
-            "{}{}",
-            headers("Strict-Transport-Security: max-age=1, X-Frame-Options: deny"),
-            users(right)
-        )),
-        differs(
-            headers("X-XSS-Protection: yes"),
-            "`yes`, `true` and the like",
-        ),
-        differs(
-            headers("X-XSS-Protection: ''"),
-            "header with an empty value",
-        ),
-        differs(
-            headers("X-XSS-Protection: \"a\\nb\""),
-            "header with a line break",
-        ),
-        same("rate_limit: {interval: 0, burst: 0}"),
-        same("rate_limit: {interval: 1h, burst: 3}"),
-        same("rate_limit: {interval: 1h30m, burst: 1}"),
-        same("rate_limit: {interval: 1us, burst: 100}"),
-        same("rate_limit: {interval: 1x, burst: 1}"),
-        same("rate_limit: [1s, 1]"),
-        differs(
-            "rate_limit: {interval: 1 hour, burst: 3}",
-            "`rate_limit.interval` in words",
-        ),
-        same("rate_limit: {interval: 1s, burst: many}"),
-        same("rate_limit: {rate: 1}"),
-        differs(
-            "rate_limit: {interval: 1s, burst: 0}",
-            "`rate_limit.burst` of 0",
-        ),
-        differs(
-            "rate_limit: {interval: -1s, burst: 1}",
-            "negative `interval`",
-        ),
-        differs(
-            "rate_limit: {interval: 5, burst: 1}",
-            "`rate_limit.interval` without a unit",
-        ),
-        differs("rate_limit: {burst: 0x10}", "numbers that are not decimal"),
-        differs("rate_limit: &a {}\nhttp_server_config: *a", "YAML aliases"),
-        differs("rate_limit: !!map {}", "YAML aliases, tags"),
-        differs("{}\n---\n{}", "further documents"),
-        differs(tls("cipher_suites: [null]"), "`null` as an entry"),
+        same(format!("{two_headers}{}", users(right))),
     ]
 }

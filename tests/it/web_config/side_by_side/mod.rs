@@ -7,7 +7,7 @@ mod servers;
 use tokio::task::JoinSet;
 
 use self::{
-    cases::{Case, headers, other_cases, tls_cases, users},
+    cases::{Case, cases, headers, users},
     servers::{
         Observed, ask, is_valid_for_promtool, observe, start_oracle, start_ours,
         without_own_headers,
@@ -94,8 +94,7 @@ async fn compare(case: Case, documented: String) -> Option<String> {
 async fn files_and_requests_have_the_results_of_exporter_toolkit_or_a_documented_difference() {
     let documented = include_str!("../../../../docs/internals/exporter-toolkit.md");
     let mut problems = Vec::new();
-    let mut cases: Vec<Case> = tls_cases();
-    cases.extend(other_cases());
+    let cases = cases();
     let count = cases.len();
     assert!(count >= 100, "{count} cases");
     let mut running = JoinSet::new();
