@@ -26,17 +26,6 @@ fn document(answer: Result<Answer, RequestError>) -> Document {
 }
 
 #[tokio::test]
-async fn documents_are_read() {
-    let imds = FakeImds::scripted([Reply::ok(NOTHING), Reply::ok(FREEZE)]).await;
-    let mut client = client_of(&imds.base());
-    assert_eq!(document(poll(&mut client).await).incarnation, Some(1));
-    let freeze = document(poll(&mut client).await);
-    assert_eq!(freeze.events.len(), 1);
-    assert_eq!(freeze.events[0].duration_seconds, Some(9));
-    assert_eq!(imds.requests().len(), 2);
-}
-
-#[tokio::test]
 async fn every_api_version_is_requested_by_name() {
     install_cryptography();
     for version in [
@@ -52,20 +41,6 @@ async fn every_api_version_is_requested_by_name() {
         let mut client = Client::new(&endpoint(&imds.base(), version)).unwrap();
         assert_eq!(document(poll(&mut client).await).incarnation, Some(1));
     }
-}
-
-#[tokio::test]
-async fn the_path_of_the_base_url_is_kept() {
-    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
-    let mut client = client_of(&format!("{}/vm/7/", imds.base()));
-    document(poll(&mut client).await);
-    let target = "/vm/7/metadata/scheduledevents?api-version=2020-07-01";
-    assert_eq!(imds.requests()[0].target, target);
-    assert_eq!(
-        imds.take_complaints().len(),
-        1,
-        "the fake serves only the path without a prefix"
-    );
 }
 
 #[tokio::test]

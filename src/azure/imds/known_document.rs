@@ -38,18 +38,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_is_the_same_until_it_is_forgotten() {
-        let mut known = KnownDocument::default();
-        assert!(!known.has_body(b""), "no document is known");
-        known.replace_body(b"a".to_vec());
-        assert!(known.has_body(b"a"));
-        assert!(!known.has_body(b"b"));
-        assert!(!known.has_body(b""));
-        known.forget();
-        assert!(!known.has_body(b"a"));
-    }
-
-    #[test]
     fn a_long_body_is_not_kept() {
         let mut known = KnownDocument::default();
         known.replace_body(b"a".to_vec());

@@ -151,56 +151,30 @@ mod tests {
         }
     }
 
+    /// Exceptions => hosts without a proxy | hosts with one.
+    const EXCEPTIONS: &str = "
+        * => 10.0.0.1:9093 [::1] h |
+        a, * => h |
+        example.com => example.com EXAMPLE.com.:80 a.b.example.com | notexample.com example.org
+        .example.com *.example.org => example.com a.example.org | com
+        10.0.0.1,::1,[fd00::2] => 10.0.0.1:1 [::1] [fd00::2] | 10.0.0.2 h
+        h:9093 10.0.0.1:9093,[fd00::2]:80 => h:9093 10.0.0.1:9093 [fd00::2] | h 10.0.0.1 [fd00::2]:81
+        10.0.0.0/8,[fd00::]/8 => 10.255.0.1 [fdff::1] | 11.0.0.1 [fe00::1] h
+        0.0.0.0/0 => 1.2.3.4 | [::1]
+         ,  => | h
+    ";
+
     #[test]
     fn exceptions_are_hosts_addresses_and_networks() {
-        for (exceptions, direct, proxied) in [
-            (
-                "*",
-                &["http://10.0.0.1:9093", "http://[::1]", "http://h"][..],
-                &[][..],
-            ),
-            ("a, *", &["http://h"], &[]),
-            (
-                "example.com",
-                &[
-                    "http://example.com",
-                    "http://EXAMPLE.com.:80",
-                    "http://a.b.example.com",
-                ],
-                &["http://notexample.com", "http://example.org"],
-            ),
-            (
-                ".example.com *.example.org",
-                &["http://example.com", "http://a.example.org"],
-                &["http://com"],
-            ),
-            (
-                "10.0.0.1,::1,[fd00::2]",
-                &["http://10.0.0.1:1", "http://[::1]", "http://[fd00::2]"],
-                &["http://10.0.0.2", "http://h"],
-            ),
-            (
-                "h:9093 10.0.0.1:9093,[fd00::2]:80",
-                &["http://h:9093", "http://10.0.0.1:9093", "http://[fd00::2]"],
-                &["http://h", "http://10.0.0.1", "http://[fd00::2]:81"],
-            ),
-            (
-                "10.0.0.0/8,[fd00::]/8",
-                &["http://10.255.0.1", "http://[fdff::1]"],
-                &["http://11.0.0.1", "http://[fe00::1]", "http://h"],
-            ),
-            ("0.0.0.0/0", &["http://1.2.3.4"], &["http://[::1]"]),
-            (" , ", &[], &["http://h"]),
-        ] {
+        for row in EXCEPTIONS.lines().filter(|row| row.contains("=>")) {
+            let (exceptions, hosts) = row.split_once("=>").unwrap();
+            let (direct, proxied) = hosts.split_once('|').unwrap();
             let variables = [("ALL_PROXY", "http://p"), ("NO_PROXY", exceptions)];
-            for url in direct {
-                assert_eq!(proxy(url, &variables).unwrap(), None, "{exceptions}: {url}");
-            }
-            for url in proxied {
-                assert!(
-                    proxy(url, &variables).unwrap().is_some(),
-                    "{exceptions}: {url}"
-                );
+            for (hosts, is_proxied) in [(direct, false), (proxied, true)] {
+                for host in hosts.split_whitespace() {
+                    let found = proxy(&format!("http://{host}"), &variables).unwrap();
+                    assert_eq!(found.is_some(), is_proxied, "{exceptions}: {host}");
+                }
             }
         }
     }

@@ -89,56 +89,38 @@ mod tests {
 
     use super::*;
 
+    /// Of Prometheus 2.42 and 3.x; by name, without a version, in any case, with quotes; with weights.
+    const OPEN_METRICS: &str = r#"
+        application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1
+        application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1
+        application/openmetrics-text
+        Application/OpenMetrics-Text; Version="1.0.0"; Charset=UTF-8
+        application/openmetrics-text; version=*
+        application/openmetrics-text;q=0.2, text/plain;q=0.2
+        text/plain;q=0, application/openmetrics-text;q=0.1
+    "#;
+    /// Of VictoriaMetrics, Telegraf, curl, a browser; with a version, with weights; nothing usable.
+    const TEXT: &str = r#"
+        text/plain;version=0.0.4;q=1,*/*;q=0.1
+        application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7,text/plain;version=0.0.4;q=0.3
+        */*
+        text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8
+        application/openmetrics-text; version=0.0.1
+        application/openmetrics-text;q=0.2, text/plain;q=0.3
+        application/openmetrics-text;q=0, */*
+        application/*
+        ,;,;q=,=;",/
+    "#;
+
     #[test]
     fn scraper_gets_its_preferred_format() {
-        use Format::{OpenMetrics, Text};
-        for (accept, expected) in [
-            // Prometheus 2.42, 3.x, VictoriaMetrics, Telegraf, curl, a browser
-            (
-                "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
-                OpenMetrics,
-            ),
-            (
-                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
-                OpenMetrics,
-            ),
-            ("text/plain;version=0.0.4;q=1,*/*;q=0.1", Text),
-            (
-                "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7,text/plain;version=0.0.4;q=0.3",
-                Text,
-            ),
-            ("*/*", Text),
-            (
-                "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",
-                Text,
-            ),
-            // by name, without a version, in any case, with quotes
-            ("application/openmetrics-text", OpenMetrics),
-            (
-                "Application/OpenMetrics-Text; Version=\"1.0.0\"; Charset=UTF-8",
-                OpenMetrics,
-            ),
-            ("application/openmetrics-text; version=*", OpenMetrics),
-            ("application/openmetrics-text; version=0.0.1", Text),
-            // weights
-            (
-                "application/openmetrics-text;q=0.2, text/plain;q=0.2",
-                OpenMetrics,
-            ),
-            ("application/openmetrics-text;q=0.2, text/plain;q=0.3", Text),
-            ("application/openmetrics-text;q=0, */*", Text),
-            (
-                "text/plain;q=0, application/openmetrics-text;q=0.1",
-                OpenMetrics,
-            ),
-            // nothing usable
-            ("application/*", Text),
-            ("", Text),
-            (",;,;q=,=;\",/", Text),
-        ] {
-            assert_eq!(Format::negotiate(Some(accept)), expected, "{accept}");
+        for (rows, expected) in [(OPEN_METRICS, Format::OpenMetrics), (TEXT, Format::Text)] {
+            for accept in rows.trim().lines().map(str::trim) {
+                assert_eq!(Format::negotiate(Some(accept)), expected, "{accept}");
+            }
         }
-        assert_eq!(Format::negotiate(None), Text);
+        assert_eq!(Format::negotiate(Some("")), Format::Text);
+        assert_eq!(Format::negotiate(None), Format::Text);
     }
 
     #[test]

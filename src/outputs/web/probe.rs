@@ -124,18 +124,6 @@ mod tests {
     }
 
     #[test]
-    fn serving_fails_from_the_start_to_the_end_of_an_event() {
-        let started = freeze(&json!({"EventStatus": "Started", "NotBefore": ""}));
-        let mut documents = vec![(0, json!([started]))];
-        assert_eq!(
-            serving(&snapshot_after(&documents), LEAD_TIME, at(1)).reason,
-            "not serving: Freeze has started"
-        );
-        documents.push((60, json!([])));
-        assert!(serving(&snapshot_after(&documents), LEAD_TIME, at(61)).is_ok);
-    }
-
-    #[test]
     fn events_that_do_not_interrupt_this_vm_do_not_count() {
         for (why, members) in [
             (

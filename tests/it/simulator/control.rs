@@ -169,7 +169,7 @@ fn control_paths_accept_one_method_each() {
 #[test]
 fn foreign_host_is_refused_outside_the_metadata_service() {
     let server = TestServer::start(&["live-migration"], 1.0);
-    let port = server.address.port();
+    let port = server.0.address.port();
     let status = |method: &str, path: &str, host: &str| {
         let target = format!("http://{host}:{port}{path}");
         let headers = [("Metadata", "true"), ("Sec-Fetch-Site", "same-origin")];

@@ -13,59 +13,25 @@ mod versions;
 
 use std::{
     fmt::Write as _,
-    io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    sync::mpsc,
-    thread::JoinHandle,
+    io::{Read as _, Write as _},
+    net::TcpStream,
     time::Duration,
 };
 
 use azure_scheduled_events_exporter::{
-    server::{self, ServerLimits},
+    server::ServerLimits,
     simulator::{Scenario, Simulator, SimulatorSettings, Vm},
     time::Clock,
 };
-use serde_json::Value;
-use tokio::sync::oneshot;
+
+use crate::support::served::{Response, Served};
 
 const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
 /// For one response; generous, for slow machines.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A simulator that serves on a socket until it is dropped.
-pub(crate) struct TestServer {
-    address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
-
-impl Response {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value.as_str())
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).unwrap()
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap()
-    }
-
-    pub(crate) fn error(&self) -> String {
-        self.json()["error"].as_str().unwrap().to_owned()
-    }
-}
+pub(crate) struct TestServer(Served);
 
 impl TestServer {
     pub(crate) fn start(scenarios: &[&str], speed: f64) -> Self {
@@ -83,45 +49,21 @@ impl TestServer {
     }
 
     pub(crate) fn of_vm(vm: Vm, scenarios: Vec<Scenario>, speed: f64) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let (ready, is_ready) = mpsc::channel();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
-            let settings = SimulatorSettings {
-                scenarios,
-                speed,
-                vm,
-            };
-            let simulator = Simulator::new(settings, Clock::start());
-            let limits = ServerLimits {
-                drain_timeout: Duration::from_millis(100),
-                ..ServerLimits::default()
-            };
-            ready.send(()).unwrap();
-            runtime.block_on(async {
-                let stopped = async {
-                    let _gone = stopped.await;
-                };
-                server::serve(listener, simulator, limits, stopped)
-                    .await
-                    .unwrap();
-            });
-        });
-        is_ready.recv().unwrap();
-        Self {
-            address,
-            stop: Some(stop),
-            thread: Some(thread),
-        }
+        let settings = SimulatorSettings {
+            scenarios,
+            speed,
+            vm,
+        };
+        let limits = ServerLimits {
+            drain_timeout: Duration::from_millis(100),
+            ..ServerLimits::default()
+        };
+        let simulator = Simulator::new(settings, Clock::start());
+        Self(Served::start(simulator, limits))
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).unwrap();
+        let stream = TcpStream::connect(self.0.address).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream
     }
@@ -136,7 +78,7 @@ impl TestServer {
     ) -> Option<Response> {
         let mut request = format!(
             "{method} {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
-            self.address
+            self.0.address
         );
         for (name, value) in headers {
             write!(request, "{name}: {value}\r\n").unwrap();
@@ -164,34 +106,16 @@ impl TestServer {
     }
 
     pub(crate) fn host(&self) -> String {
-        self.address.to_string()
-    }
-}
-
-impl Drop for TestServer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-            && !std::thread::panicking()
-        {
-            panic!("the simulator panicked");
-        }
+        self.0.address.to_string()
     }
 }
 
 fn parse(answer: &[u8]) -> Option<Response> {
     let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&answer[..end]).unwrap();
-    let mut lines = head.split("\r\n");
-    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
-    let headers = lines
-        .filter_map(|line| line.split_once(": "))
-        .map(|(name, value)| (name.to_owned(), value.to_owned()));
     Some(Response {
-        status,
-        headers: headers.collect(),
         body: answer[end + 4..].to_vec(),
+        ..Response::of_head(head.split("\r\n"))?
     })
 }
 

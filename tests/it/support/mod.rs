@@ -13,6 +13,7 @@ pub(crate) mod pki;
 pub(crate) mod process;
 mod reply;
 mod request;
+pub(crate) mod served;
 pub(crate) mod simulated_vm;
 
 pub(crate) use alertmanager::FakeAlertmanager;

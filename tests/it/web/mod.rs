@@ -12,7 +12,9 @@ use std::{collections::BTreeSet, io::Read as _};
 
 use azure_scheduled_events_exporter::snapshot::Snapshot;
 use snapshot::{engine, event, poll};
-use test_server::{ReceivedResponse, TestServer, settings};
+use test_server::{TestServer, settings};
+
+use crate::support::served::Response;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -150,7 +152,7 @@ fn head_has_the_headers_of_get_and_no_body() {
         connection.request("HEAD", path, &["Connection: close"]);
         let head = connection.response("HEAD").unwrap();
         assert_eq!(connection.read_to_close(), b"", "{path}");
-        let compared = |response: &ReceivedResponse| {
+        let compared = |response: &Response| {
             let mut headers = response.headers.clone();
             headers.retain(|(name, _)| name != "date" && name != "connection");
             (response.status, headers)

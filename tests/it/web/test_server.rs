@@ -2,34 +2,32 @@
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     sync::{Arc, Mutex},
-    thread::JoinHandle,
     time::Duration,
 };
 
 use azure_scheduled_events_exporter::{
     metrics::MetricsOptions,
-    server::{self, ServerLimits},
+    server::ServerLimits,
     snapshot::{SeriesScope, Snapshot},
     time::Moment,
     web::{AllowedHosts, WebService, WebSettings},
 };
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 
 use super::snapshot::at;
+use crate::support::served::{Response, Served};
 
 /// Longer than any response takes on a busy machine.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Stops when it is dropped.
 pub(crate) struct TestServer {
+    _served: Served,
     pub(crate) address: SocketAddr,
     pub(crate) snapshot: watch::Sender<Arc<Snapshot>>,
     /// The time of the service, as for [`at`].
     pub(crate) seconds: Arc<Mutex<u64>>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl TestServer {
@@ -53,29 +51,14 @@ impl TestServer {
         limits: ServerLimits,
         now: impl Fn() -> Moment + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
         let (snapshot, receiver) = watch::channel(Arc::new(snapshot));
         let service = WebService::new(settings, receiver, Arc::default(), now);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let serve = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
-            let stopped = async {
-                drop(stopped.await);
-            };
-            runtime
-                .block_on(server::serve(listener, service, limits, stopped))
-                .unwrap();
-        };
+        let served = Served::start(service, limits);
         Self {
-            address,
+            address: served.address,
+            _served: served,
             snapshot,
             seconds: Arc::default(),
-            stop: Some(stop),
-            thread: Some(std::thread::spawn(serve)),
         }
     }
 
@@ -87,23 +70,14 @@ impl TestServer {
     }
 
     /// Sends a GET with these header lines.
-    pub(crate) fn get(&self, path: &str, headers: &[&str]) -> ReceivedResponse {
+    pub(crate) fn get(&self, path: &str, headers: &[&str]) -> Response {
         self.request("GET", path, headers)
     }
 
-    pub(crate) fn request(&self, method: &str, path: &str, headers: &[&str]) -> ReceivedResponse {
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &[&str]) -> Response {
         let mut connection = self.connect();
         connection.request(method, path, headers);
         connection.response(method).unwrap()
-    }
-}
-
-impl Drop for TestServer {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
     }
 }
 
@@ -143,7 +117,7 @@ impl Connection {
     }
 
     /// The next response; `None` if the connection is closed.
-    pub(crate) fn response(&mut self, method: &str) -> Option<ReceivedResponse> {
+    pub(crate) fn response(&mut self, method: &str) -> Option<Response> {
         let mut head = Vec::new();
         loop {
             let mut line = String::new();
@@ -155,17 +129,7 @@ impl Connection {
                 line => head.push(line.to_owned()),
             }
         }
-        let status = head[0].split(' ').nth(1).unwrap().parse().unwrap();
-        let headers: Vec<(String, String)> = head[1..]
-            .iter()
-            .map(|line| line.split_once(": ").unwrap())
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .collect();
-        let mut response = ReceivedResponse {
-            status,
-            headers,
-            body: Vec::new(),
-        };
+        let mut response = Response::of_head(head.iter().map(String::as_str))?;
         if method != "HEAD" {
             let length = response.header("content-length").unwrap().parse().unwrap();
             response.body.resize(length, 0);
@@ -180,25 +144,5 @@ impl Connection {
         // A reset closes the connection too.
         self.0.read_to_end(&mut rest).ok();
         rest
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ReceivedResponse {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Vec<u8>,
-}
-
-impl ReceivedResponse {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let mut found = self.headers.iter().filter(|(known, _)| known == name);
-        let value = found.next().map(|(_, value)| value.as_str());
-        assert_eq!(found.next(), None, "duplicate header {name}");
-        value
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        std::str::from_utf8(&self.body).unwrap()
     }
 }

@@ -134,7 +134,6 @@ async fn after_change(first: &str, second: &str, number: usize) -> [Vec<String>;
     observed
 }
 
-#[expect(clippy::too_many_lines, reason = "one table")]
 #[tokio::test]
 async fn changes_have_the_results_of_exporter_toolkit_or_a_documented_difference() {
     let documented = include_str!("../../../../docs/internals/exporter-toolkit.md");
@@ -142,56 +141,30 @@ async fn changes_have_the_results_of_exporter_toolkit_or_a_documented_difference
     let deny = headers("X-Frame-Options: deny");
     let same_origin = headers("X-Frame-Options: sameorigin");
     let with_bob = format!("{TLS}{bob}");
+    let removed = Some("`basic_auth_users` removed while running");
+    let (no_hash, rate) = (
+        Some("hash that is not 60 characters"),
+        Some("`rate_limit` changed while running"),
+    );
+    let plain = "basic_auth_users: {bob: secret}";
+    let server = "http_server_config: {headers: {Server: a}}";
+    let gone = "tls_server_config: {cert_file: gone.pem, key_file: server-key.pem}";
+    let limit = "rate_limit: {interval: 1h, burst: 1}";
     for (first, second, number, difference) in [
-        (
-            "",
-            bob.as_str(),
-            0,
-            Some("`basic_auth_users` removed while running"),
-        ),
+        ("", &*bob, 0, removed),
         (&bob, &other, 1, None),
-        (
-            &bob,
-            "",
-            1,
-            Some("`basic_auth_users` removed while running"),
-        ),
+        (&bob, "", 1, removed),
         (&bob, "a: 'b", 1, None),
-        (
-            &bob,
-            "basic_auth_users: {bob: secret}",
-            1,
-            Some("hash that is not 60 characters"),
-        ),
+        (&bob, plain, 1, no_hash),
         (&deny, &same_origin, 0, None),
-        (&deny, "http_server_config: {headers: {Server: a}}", 0, None),
+        (&deny, server, 0, None),
         (TLS, "", 3, None),
         (TLS, "a: 'b", 3, None),
-        (
-            TLS,
-            "tls_server_config: {cert_file: gone.pem, key_file: server-key.pem}",
-            3,
-            None,
-        ),
-        (
-            TLS,
-            &with_bob,
-            3,
-            Some("`basic_auth_users` removed while running"),
-        ),
-        (
-            &with_bob,
-            TLS,
-            6,
-            Some("`basic_auth_users` removed while running"),
-        ),
+        (TLS, gone, 3, None),
+        (TLS, &with_bob, 3, removed),
+        (&with_bob, TLS, 6, removed),
         ("", TLS, 0, None),
-        (
-            "rate_limit: {interval: 1h, burst: 1}",
-            "",
-            0,
-            Some("`rate_limit` changed while running"),
-        ),
+        (limit, "", 0, rate),
     ] {
         let [theirs, ours] = after_change(first, second, number).await;
         let own = without_own_headers(&theirs, ours);

@@ -23,26 +23,19 @@ const HEADERS: [&str; 4] = [
 const OWN_HEADERS: [&str; 2] = ["content-security-policy", "x-content-type-options"];
 
 fn oracle() -> PathBuf {
-    let key = "EXPORTER_TOOLKIT_VERSION=";
-    let pins = include_str!("../../../tools/pins");
-    let version = pins
-        .lines()
-        .find_map(|line| line.strip_prefix(key))
-        .unwrap();
-    cached(
-        &format!("toolkit-{version}/exporter-toolkit-oracle"),
-        "toolkit",
-    )
+    let version = pinned("EXPORTER_TOOLKIT_VERSION=");
+    let path = format!("toolkit-{version}/exporter-toolkit-oracle");
+    cached(&path, "toolkit")
 }
 
 fn promtool() -> PathBuf {
-    let key = "PROMETHEUS3_VERSION=";
-    let pins = include_str!("../../../tools/pins");
-    let version = pins
-        .lines()
-        .find_map(|line| line.strip_prefix(key))
-        .unwrap();
+    let version = pinned("PROMETHEUS3_VERSION=");
     cached(&format!("prometheus-{version}/promtool"), "prometheus3")
+}
+
+fn pinned(key: &str) -> &'static str {
+    let mut pins = include_str!("../../../tools/pins").lines();
+    pins.find_map(|line| line.strip_prefix(key)).unwrap()
 }
 
 #[expect(
