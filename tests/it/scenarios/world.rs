@@ -14,10 +14,7 @@ use azure_scheduled_events_exporter::{
     engine::{EngineConfig, Input, LogEntry},
     lifecycle::{Transition, TransitionKind},
     metrics::{self, MetricsOptions, exposition::Format},
-    otlp::{
-        batch::Batch,
-        log_record::EventName,
-    },
+    otlp::{batch::Batch, log_record::EventName},
     pause::PERIOD,
     server::ServerLimits,
     snapshot::{SeriesScope, Snapshot},
