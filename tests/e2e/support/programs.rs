@@ -16,10 +16,12 @@ pub(crate) enum Tool {
     Jaeger,
     #[cfg(feature = "receivers")]
     Telegraf,
+    #[cfg(feature = "receivers")]
+    Scraper,
 }
 
 impl Tool {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Debian => "debian",
             Self::Prometheus3 => "prometheus3",
@@ -31,6 +33,8 @@ impl Tool {
             Self::Jaeger => "jaeger",
             #[cfg(feature = "receivers")]
             Self::Telegraf => "telegraf",
+            #[cfg(feature = "receivers")]
+            Self::Scraper => "scraper",
         }
     }
 
