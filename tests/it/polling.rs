@@ -253,19 +253,12 @@ async fn informational_responses_of_a_receiver_without_end_delay_neither_polls_n
     collector.now(Answer::Reply(endless()));
     let alerts = || alertmanager.requests().len();
     let spans = || collector.received().len();
+    let url = format!("--alertmanager.url={}", alertmanager.base());
+    let endpoint = Some(collector.base());
+    let (alerts, spans): (&dyn Fn() -> usize, &dyn Fn() -> usize) = (&alerts, &spans);
     for (flag, endpoint, requests, failed) in [
-        (
-            format!("--alertmanager.url={}", alertmanager.base()),
-            None,
-            &alerts as &dyn Fn() -> usize,
-            "alert push failed",
-        ),
-        (
-            "--log.level=info".to_owned(),
-            Some(collector.base()),
-            &spans,
-            "trace export failed",
-        ),
+        (&*url, None, alerts, "alert push failed"),
+        ("--log.level=info", endpoint, spans, "trace export failed"),
     ] {
         let imds = FakeImds::standing(Reply::ok(TWO)).await;
         let mut command = exporter(&imds);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use azure_scheduled_events_exporter::{approval::ApprovalPolicy, time::Timestamp};
 use serde_json::{Value, json};
 
-use super::{APPROVED, RESTART, user_events};
+use super::{APPROVED, DRY_RUN, RESTART, user_events};
 use crate::support::{
     FakeImds, Reply,
     exporter::{Exporter, settings},
@@ -346,7 +346,10 @@ fn a_dry_run_drains_nothing() {
     vm.poll(&[scheduled()]);
     assert_eq!(vm.decision(), "dry_run");
     assert!(vm.is_serving());
+    vm.poll(&[scheduled()]);
+    assert!(vm.requested.is_empty());
     assert_eq!(vm.logged(), ["announced", "DryRun"]);
+    assert_eq!(vm.metrics().value(DRY_RUN), Some(1.0));
 }
 
 /// The first VM may approve the event at any moment after its own drain.

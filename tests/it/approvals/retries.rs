@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{approval::ApprovalPolicy, config::StateStorage};
-use serde_json::{Value, json};
+use azure_scheduled_events_exporter::config::StateStorage;
+use serde_json::json;
 
-use super::{APPROVED, DRY_RUN, FAILED, RESTART, approval, settings_with, user_events};
+use super::{APPROVED, FAILED, RESTART, approval, settings_with, user_events};
 use crate::support::{
     FakeImds, Reply,
     exporter::{Exporter, Metrics, settings},
-    simulated_vm::{SimulatedVm, error, refusal, restart, timeout},
+    simulated_vm::{SimulatedVm, at, error, refusal, restart, timeout},
 };
 
 const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
@@ -219,42 +219,18 @@ fn an_unanswered_approval_is_not_sent_again_by_the_next_process() {
     assert!(!vm.is_serving());
 }
 
-#[tokio::test]
-async fn an_event_that_is_gone_or_due_is_not_retried() {
-    let gone = Reply::ok(r#"{"DocumentIncarnation":9,"Events":[]}"#);
-    let due = Reply::ok(RESTART.replace("Fri, 31 Dec 2999", "Sun, 31 Dec 2023"));
-    for (after, decision) in [(gone, Value::Null), (due, "approved_elsewhere".into())] {
-        let imds = slow_host().await;
-        imds.approvals(Reply::error("400 Bad Request", "no such event"));
-        let exporter = Exporter::start(settings_with(&imds, user_events()));
-        exporter
-            .until("it failed", |it| it.value(FAILED) == Some(1.0))
-            .await;
-        imds.now(after);
-        imds.approvals(Reply::ok(""));
-        imds.until_requests(imds.event_requests() + 4).await;
-        assert_eq!(imds.posts(), 1, "{decision}");
-        assert_eq!(approval(&exporter).await["decision"], decision);
-        exporter.stop().await;
+#[test]
+fn an_event_that_is_gone_or_due_is_not_retried() {
+    let due = restart(&json!({"NotBefore": at(60).rfc1123()}));
+    for (after, decision) in [(vec![], ""), (vec![due], "approved_elsewhere")] {
+        let mut vm = SimulatedVm::new(user_events());
+        vm.poll(&[restart(&json!({}))]);
+        vm.answer(false);
+        vm.wait_until(60);
+        vm.poll(&after);
+        assert!(vm.requested.is_empty(), "{decision}");
+        assert_eq!(vm.decision(), decision);
     }
-}
-
-#[tokio::test]
-async fn a_dry_run_is_counted_once_and_sends_nothing() {
-    let imds = slow_host().await;
-    let policy = ApprovalPolicy {
-        dry_run: true,
-        ..user_events()
-    };
-    let exporter = Exporter::start(settings_with(&imds, policy));
-    exporter
-        .until("it is counted", |it| it.value(DRY_RUN) == Some(1.0))
-        .await;
-    imds.until_requests(imds.event_requests() + 4).await;
-    assert_eq!(exporter.metrics().await.value(DRY_RUN), Some(1.0));
-    assert_eq!(imds.posts(), 0);
-    assert_eq!(approval(&exporter).await["decision"], "dry_run");
-    exporter.stop().await;
 }
 
 #[tokio::test]

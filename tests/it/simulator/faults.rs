@@ -8,6 +8,7 @@ use std::{
 use azure_scheduled_events_exporter::simulator::Scenario;
 
 use super::{EVENTS, TestServer};
+use crate::support::{DEADLINE, wait_until};
 
 #[test]
 fn reset_closes_the_connection_without_a_response() {
@@ -37,8 +38,8 @@ fn slow_response_has_the_document_of_the_time_at_which_it_is_sent() {
     );
 }
 
-#[test]
-fn hang_never_responds_and_does_not_block_other_requests() {
+#[tokio::test]
+async fn hang_never_responds_and_does_not_block_other_requests() {
     let server = TestServer::start(&["fault-hang"], 1.0);
     let mut waiting = server.connect();
     write!(
@@ -47,10 +48,11 @@ fn hang_never_responds_and_does_not_block_other_requests() {
     )
     .unwrap();
     // The request has arrived when it is counted; the state endpoint still responds.
-    let deadline = Duration::from_mins(1);
-    super::until(deadline, || {
-        server.get("/simulator/state").json()["requests"]["unanswered"] == 1
-    });
+    wait_until(DEADLINE, "the request is counted", || {
+        let counts = &server.get("/simulator/state").json()["requests"];
+        (counts["unanswered"] == 1).then_some(())
+    })
+    .await;
     waiting
         .set_read_timeout(Some(Duration::from_millis(200)))
         .unwrap();

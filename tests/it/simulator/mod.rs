@@ -35,13 +35,8 @@ pub(crate) struct TestServer(Served);
 
 impl TestServer {
     pub(crate) fn start(scenarios: &[&str], speed: f64) -> Self {
-        Self::with(
-            scenarios
-                .iter()
-                .map(|name| Scenario::named(name).unwrap())
-                .collect(),
-            speed,
-        )
+        let scenarios = scenarios.iter().map(|name| Scenario::named(name).unwrap());
+        Self::with(scenarios.collect(), speed)
     }
 
     pub(crate) fn with(scenarios: Vec<Scenario>, speed: f64) -> Self {
@@ -117,16 +112,4 @@ fn parse(answer: &[u8]) -> Option<Response> {
         body: answer[end + 4..].to_vec(),
         ..Response::of_head(head.split("\r\n"))?
     })
-}
-
-/// Calls `condition` until it is true.
-pub(crate) fn until(deadline: Duration, condition: impl FnMut() -> bool) {
-    let clock = Clock::start();
-    let end = clock.now().monotonic + deadline;
-    let mut results = std::iter::repeat_with(condition);
-    let in_time = results
-        .by_ref()
-        .take_while(|_| clock.now().monotonic < end)
-        .any(|result| result);
-    assert!(in_time, "not within {deadline:?}");
 }

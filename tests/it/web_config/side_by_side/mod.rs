@@ -142,10 +142,8 @@ async fn changes_have_the_results_of_exporter_toolkit_or_a_documented_difference
     let same_origin = headers("X-Frame-Options: sameorigin");
     let with_bob = format!("{TLS}{bob}");
     let removed = Some("`basic_auth_users` removed while running");
-    let (no_hash, rate) = (
-        Some("hash that is not 60 characters"),
-        Some("`rate_limit` changed while running"),
-    );
+    let no_hash = Some("hash that is not 60 characters");
+    let rate = Some("`rate_limit` changed while running");
     let plain = "basic_auth_users: {bob: secret}";
     let server = "http_server_config: {headers: {Server: a}}";
     let gone = "tls_server_config: {cert_file: gone.pem, key_file: server-key.pem}";
