@@ -29,7 +29,7 @@ COVERAGE = {
 }
 COUNT = p.thresholds((None, p.CALM), (1, p.NOTICE))
 NO_ANSWER = "Prometheus does not answer"
-NONE, NOT_STARTED = "none reported", "none reported as started"
+NONE, NOT_STARTED = "none reported", "no VM reports a started event"
 # What is said about the exporters, by the value of `records.state`.
 SAYS = {
     "0": "not all exporters report: see Coverage", "2": "the selection has no target", "3": "no exporter in this job or cluster",
@@ -39,7 +39,7 @@ SAID = [p.override(value, displayName=text, color=p.fixed(p.BLIND)) for value, t
 
 
 def or_none(events: str, text: str = NONE) -> str:
-    return f'{events} or on () label_replace(vector(0), "summary", "{text}", "", "")'
+    return f'{events} or on () label_replace(vector(0),"summary","{text}","","")'
 
 
 def starts_in(selection: str) -> str:
@@ -58,13 +58,13 @@ def events() -> list[p.Panel]:
     return [
         p.stat(
             "Now",
-            "The worst events that have started and are not over, two of each kind. The colour is that of the alert. "
+            "The worst events that have started and are not over, two of each kind; Pending now has all. The colour is that of the alert. "
             '"VM does not report": it was due within the hour when its VM reported last, at most 15 minutes ago. "VM down": only the alerting rules know for how long. '
             f'"{SAYS["0"]}": an event of such a VM can be missing.', (0, 0, 8, 6),
             [
                 (r.cluster_for_text(r.with_words(f"topk(2,{silent})")), "{{summary}}, VM does not report{{in}}"),
                 (r.cluster_for_text(r.remembered()), "{{summary}}, VM down{{in}}"),
-                (r.cluster_for_text(or_none(r.with_words(f"topk(2, {begun})"), NOT_STARTED)), "{{summary}}{{in}}"),
+                (r.cluster_for_text(or_none(r.with_words(f"topk(2,{begun})"), NOT_STARTED)), "{{summary}}{{in}}"),
                 (f'count_values("known", ({r.state()}) != 1)', "{{known}}"),
             ],
             text="name", empty=NO_ANSWER, steps=STEPS, overrides=SAID,
@@ -139,8 +139,8 @@ def vms(y: int) -> p.Panel:
     pairs = f"max by ({r.VM},vm_name,event_id,event_type) ({r.pending(r.EVENTS)})"
     return p.table(
         "VMs of these events",
-        "Every VM with an exporter that an open event names, in the order of the events. VM opens its dashboard. At most 200 are shown.",
-        (0, y, 24, 8), [r.cluster_for_links(f"topk(200, {pairs})")],
+        "Every VM with an exporter that an open event names, in the order of the events. VM opens its dashboard. At most 200 of each type are shown.",
+        (0, y, 24, 8), [r.cluster_for_links(f"topk by (event_type) (200, {pairs})")],
         columns={
             "vm_name": ("VM", {"links": [p.vm_link()], "custom__minWidth": 255}), "Value": ("State", STATE),
             "event_type": ("Type", {"custom__width": 95}), "event_id": ("Event", p.SHORT_ID),

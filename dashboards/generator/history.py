@@ -119,7 +119,7 @@ def by_type(y: int) -> p.Panel:
     return p.table(
         "Notice against Azure's promise, and interruption",
         "Notice: the most that was left until NotBefore at a scrape; a postponement adds to it. Promised is the minimum in Azure's documentation (Terminate: the least that can be set). "
-        "9 in 10: what nine of ten events had at least. Interruption: of each event the longest that a VM measured on itself.",
+        "9 in 10: what nine of ten events had at least; with fewer events, a value between the shortest two. Interruption: of each event the longest that a VM measured on itself.",
         (0, y, 24, 7),
         [
             f"count by (event_type) (group by ({TYPED}) ({over_range('last', 'priority')}))", " or ".join(promised),
