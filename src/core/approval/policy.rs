@@ -113,8 +113,8 @@ impl fmt::Display for ApprovalPolicy {
     }
 }
 
-/// The decision of the policy: [`Approval::Due`], or why not. `vm_name` is the name of this VM, or why it is not known
-/// for certain; `delay_until` is the end of [`ApprovalPolicy::delay`].
+/// The decision of the policy: [`ApprovalDecision::Due`], or why not. `vm_name` is the name of this VM, or why it is not
+/// known for certain; `delay_until` is the end of [`ApprovalPolicy::delay`].
 pub fn decide(
     tracked: &TrackedEvent,
     settings: &ApprovalPolicy,
