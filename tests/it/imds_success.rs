@@ -187,33 +187,32 @@ async fn an_unconditional_304_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_slow_first_response_is_read() {
-    let late = Reply::ok(FREEZE).after(Duration::from_millis(700));
-    let imds = FakeImds::scripted([late]).await;
-    let mut client = client_of(&imds.base());
-    assert_eq!(document(poll(&mut client).await).events.len(), 1);
-}
-
-#[tokio::test]
-async fn a_body_in_small_pieces_is_read_completely() {
-    let in_pieces = Reply::ok(FREEZE).in_pieces(60, Duration::from_millis(5));
-    let chunked = Reply::chunked(FREEZE.as_bytes().chunks(7));
-    let imds = FakeImds::scripted([in_pieces, chunked]).await;
-    let mut client = client_of(&imds.base());
-    assert_eq!(document(poll(&mut client).await).events.len(), 1);
-    assert_eq!(
-        poll(&mut client).await,
-        Ok(Answer::Unchanged),
-        "the same bytes"
-    );
-}
-
-#[tokio::test]
-async fn a_body_without_a_length_ends_with_the_connection() {
-    let until_close = Reply::raw(format!("HTTP/1.1 200 OK\r\n\r\n{FREEZE}")).then_close();
-    let imds = FakeImds::scripted([until_close]).await;
-    let mut client = client_of(&imds.base());
-    assert_eq!(document(poll(&mut client).await).events.len(), 1);
+async fn a_response_is_read_in_any_form() {
+    let interim = "HTTP/1.1 103 Early Hints\r\n\r\n";
+    let until_close = format!("HTTP/1.1 200 OK\r\n\r\n{FREEZE}");
+    let text = ("Content-Type", "text/plain");
+    for (form, reply) in [
+        ("slow", Reply::ok(FREEZE).after(Duration::from_millis(700))),
+        (
+            "in pieces",
+            Reply::ok(FREEZE).in_pieces(60, Duration::from_millis(5)),
+        ),
+        ("chunked", Reply::chunked(FREEZE.as_bytes().chunks(7))),
+        (
+            "until the connection is closed",
+            Reply::raw(until_close.as_str()).then_close(),
+        ),
+        (
+            "after an interim response",
+            Reply::raw(format!("{interim}{until_close}")).then_close(),
+        ),
+        ("of another type", Reply::http("200 OK", &[text], FREEZE)),
+        ("without a type", Reply::http("200 OK", &[], FREEZE)),
+    ] {
+        let imds = FakeImds::scripted([reply]).await;
+        let answer = poll(&mut client_of(&imds.base())).await;
+        assert_eq!(document(answer).events.len(), 1, "{form}");
+    }
 }
 
 #[tokio::test]
@@ -224,29 +223,6 @@ async fn a_byte_order_mark_and_surrounding_white_space_are_ignored() {
     let mut client = client_of(&imds.base());
     assert_eq!(document(poll(&mut client).await).incarnation, Some(1));
     assert_eq!(document(poll(&mut client).await).incarnation, Some(1));
-}
-
-#[tokio::test]
-async fn the_content_type_is_ignored() {
-    let plain = Reply::http("200 OK", &[("Content-Type", "text/plain")], FREEZE);
-    let none = Reply::http("200 OK", &[], FREEZE);
-    let imds = FakeImds::scripted([plain, none]).await;
-    let mut client = client_of(&imds.base());
-    assert_eq!(document(poll(&mut client).await).events.len(), 1);
-    assert_eq!(
-        poll(&mut client).await,
-        Ok(Answer::Unchanged),
-        "the same bytes"
-    );
-}
-
-#[tokio::test]
-async fn an_interim_response_is_skipped() {
-    let mut bytes = b"HTTP/1.1 103 Early Hints\r\n\r\n".to_vec();
-    bytes.extend_from_slice(format!("HTTP/1.1 200 OK\r\n\r\n{FREEZE}").as_bytes());
-    let imds = FakeImds::scripted([Reply::raw(bytes).then_close()]).await;
-    let mut client = client_of(&imds.base());
-    assert_eq!(document(poll(&mut client).await).events.len(), 1);
 }
 
 #[tokio::test]
