@@ -25,10 +25,9 @@ STATE = {
 }
 COVERAGE = {
     "-1": ("in its event", p.CALM), "0": ("not scraped", p.BLIND), "1": ("no metadata", p.BLIND),
-    "2": ("report", p.CALM), "3": ("warming up", p.BLIND), "4": ("warming up", p.BLIND),
+    "2": ("report", p.CALM), "3": ("warming up", p.BLIND), "4": ("warming up", p.BLIND), "5": ("not a target", p.BLIND),
 }
 COUNT = p.thresholds((None, p.CALM), (1, p.NOTICE))
-NO_ANSWER = "Prometheus does not answer"
 NONE, NOT_STARTED = "none reported", "no VM reports a started event"
 # What is said about the exporters, by the value of `records.state`.
 SAYS = {
@@ -67,7 +66,7 @@ def events() -> list[p.Panel]:
                 (r.cluster_for_text(or_none(r.with_words(f"topk(2,{begun})"), NOT_STARTED)), "{{summary}}{{in}}"),
                 (f'count_values("known", ({r.state()}) != 1)', "{{known}}"),
             ],
-            text="name", empty=NO_ANSWER, steps=STEPS, overrides=SAID,
+            text="name", steps=STEPS, overrides=SAID,
         ),
         p.stat(
             "Next",
@@ -77,7 +76,7 @@ def events() -> list[p.Panel]:
                 (r.cluster_for_text(r.with_words(following)), "{{summary}}{{in}}"),
                 (f'count_values("known", {r.reports()} or vector(0)) unless on () ({own} > 0 < {r.BEGUN})', "{{known}}"),
             ],
-            text="name", empty=NO_ANSWER, steps=STEPS,
+            text="name", steps=STEPS,
             overrides=[
                 p.override("0", displayName="none known: not all exporters report", color=p.fixed(p.BLIND)),
                 p.override("1", displayName="none", color=p.fixed(p.CALM)),
@@ -100,7 +99,7 @@ def counts() -> list[p.Panel]:
     return [
         p.stat(
             "VMs hit in 1 h",
-            "VMs with an event that has started or can start within the hour, without events that interrupt nothing.",
+            "VMs with an event that has started or can start within the hour, without events that interrupt nothing. A VM that is down counts for 15 minutes.",
             (16, 0, 4, 3),
             [f"count(group by ({r.VM}) ({r.pending(r.EVENTS, r.NEAR)} unless on (event_id) {harmless})) {zero}"],
             steps=COUNT,

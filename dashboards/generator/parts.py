@@ -94,7 +94,7 @@ def stat(
     *what: Any, text: str = "value", steps: dict[str, Any] = PLAIN, decimals: int = 0,
     mappings: tuple[dict[str, Any], ...] = (), **more: Any,
 ) -> Panel:
-    """Single values, whose background has the colour. All have the same size, but for texts. `what` as in `panel`."""
+    """Single values, whose background has the colour. A panel of names shows no `empty`. `what` as in `panel`."""
     options = {
         "colorMode": "background_solid", "graphMode": "none", "justifyMode": "center", "orientation": "horizontal",
         "textMode": text, "text": {"titleSize": 12, "valueSize": 14 if text == "name" else 20}, "wideLayout": False,

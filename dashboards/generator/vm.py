@@ -6,7 +6,7 @@ from typing import Any
 import parts as p
 import records as r
 from annotations import build as maintenance
-from fleet import COVERAGE, NO_ANSWER, SAID, STARTS_IN, STATE, STEPS, or_none, starts_in
+from fleet import COVERAGE, SAID, STARTS_IN, STATE, STEPS, or_none, starts_in
 
 PENDING = r.pending(r.TARGET)
 
@@ -22,16 +22,16 @@ def now() -> list[p.Panel]:
             '"VM down": only the alerting rules know for how long. If the exporter does not report, an event can be missing here.',
             (0, 0, 11, 4),
             [
+                (r.remembered(), "{{summary}}, VM down"),
                 (or_none(f"sort_desc({r.with_words(f'max by ({r.EVENT}) ({PENDING})')})"), "{{summary}}"),
-                (r.remembered(), "{{summary}}, VM down"), (f'count_values("known", ({r.state()}) != 1)', "{{known}}"),
+                (f'count_values("known", ({r.state()}) != 1)', "{{known}}"),
             ],
-            text="name", empty=NO_ANSWER, steps=STEPS, overrides=[p.override("0", displayName="its exporter does not report", color=p.fixed(p.BLIND)), *SAID[1:]],
+            text="name", steps=STEPS, overrides=[p.override("0", displayName="its exporter does not report", color=p.fixed(p.BLIND)), *SAID[1:]],
         ),
         p.stat(
             "Coverage",
             "Whether the exporter of this VM reports: Prometheus scrapes it, it can read the metadata service, and it is not warming up. Else an event can be missing on this dashboard.",
-            (11, 0, 5, 4), [(f'count_values("coverage", {r.coverage()})', "{{coverage}}")], text="name",
-            empty="not a target",
+            (11, 0, 5, 4), [(f'count_values("coverage", {r.coverage()} or on () vector(5))', "{{coverage}}")], text="name",
             overrides=[
                 p.override(value, displayName=text.replace("report", "reports"), color=p.fixed(colour))
                 for value, (text, colour) in COVERAGE.items()

@@ -195,7 +195,7 @@ FLEET, VM, HISTORY = "azse-fleet.json", "azse-vm.json", "azse-history.json"
 NOTICE = "Notice against Azure's promise, and interruption"
 NEVER_SCRAPED = "Exporters that do not report, and why"
 CRITICAL, WARNING, INFO = 3, 2, 1
-COVERAGE = {"in_event": "-1", "not_scraped": "0", "no_metadata": "1", "report": "2", "warming_up": "4"}
+COVERAGE = {"in_event": "-1", "not_scraped": "0", "no_metadata": "1", "report": "2", "warming_up": "4", "gone": "5"}
 NONE, NOT_STARTED = {("none reported",): 0}, {("no VM reports a started event",): 0}
 # What is said about the exporters: `state` in dashboards/generator/records.py.
 MISSING, NOT_SELECTED, OTHER_JOB, NO_EXPORTER = "0", "2", "3", "4"
@@ -206,7 +206,7 @@ def now(minute: float, expected: dict[tuple[str, ...], float], ref: str = "C", *
     return Truth(FLEET, "Now", minute, expected, ("summary",), ref, **more)
 
 
-def on_vm(minute: float, expected: dict[tuple[str, ...], float], ref: str = "A", **more) -> Truth:
+def on_vm(minute: float, expected: dict[tuple[str, ...], float], ref: str = "B", **more) -> Truth:
     return Truth(VM, "Now and next", minute, expected, ("summary",), ref, **more)
 
 
@@ -316,7 +316,7 @@ def restarting() -> World:
             figure(VM, "The life of each event", 21, 0, **this),
             Truth(FLEET, "VMs of these events", 21, {("web_0",): due(CRITICAL, 0.25)}, ("vm_name",)),
             # Rules remember it for longer.
-            now(60, {}, "A"), now(60, down, "B", without={}), on_vm(60, down, "B", **this, without={}),
+            now(60, {}, "A"), now(60, down, "B", without={}), on_vm(60, down, "A", **this, without={}),
             says(60, MISSING), coverage(60, report=1, not_scraped=1), figure(HISTORY, "VMs hit", 60, 1),
             now(72, NOT_STARTED), now(72, {}, "A"), figure(HISTORY, "Time lost", 78, 3000), figure(HISTORY, "VMs hit", 78, 1),
         ),
@@ -336,6 +336,7 @@ def evicted() -> World:
             now(13, silent, "A"), Truth(FLEET, "VMs of these events", 13, {("spot_0",): 10 + CRITICAL}, ("vm_name",)),
             coverage(13, report=1, in_event=1), now(25, silent, "A"), on_vm(13, silent, chosen={"instance": "spot_0"}),
             now(28, {}, "A"), now(28, NOT_STARTED), coverage(28, report=1), figure(HISTORY, "VMs hit", 38, 1),
+            coverage(28, VM, {"instance": "spot_0"}, gone=1),
             Truth(HISTORY, "Scale sets at risk", 38, {("spot",): 1}, ("vm_scale_set",)),
             figure(VM, "Past events", 38, 10 * 60 * 1000, chosen={"instance": "spot_0"}),
         ),
