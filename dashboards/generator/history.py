@@ -74,9 +74,9 @@ def headline() -> list[p.Panel]:
 
 
 def total(x: int, title: str, description: str, expr: str, **more: Any) -> p.Panel:
-    """0 if exporters were scraped in this time and there is nothing to count."""
-    zero = f"0 * group(azure_scheduled_events_up{{{r.JOB}}})"
-    return p.stat(title, description, (x, 0, 5, 3), [f"{expr} or {zero}"], empty="no exporter", **more)
+    """0 if there is nothing to count, but exporters are scraped, or recorded as `instance_event:azure_scheduled_events_up`."""
+    zero = f'0 * group({{__name__=~"${{source}}?s_up",{r.JOB}}})'
+    return p.stat(title, description, (x, 0, 5, 3), [f"{expr} or {zero}"], empty="no series", **more)
 
 
 def per_day(y: int) -> list[p.Panel]:

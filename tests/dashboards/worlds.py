@@ -194,7 +194,7 @@ def notation(values: list[float | None]) -> str:
 FLEET, VM, HISTORY = "azse-fleet.json", "azse-vm.json", "azse-history.json"
 NOTICE = "Notice against Azure's promise, and interruption"
 NEVER_SCRAPED = "Exporters that do not report, and why"
-CRITICAL, WARNING, INFO = 3, 2, 1
+CRITICAL, WARNING, INFO, RECORDED = 3, 2, 1, {"source": "instance_event:azure_scheduled_event_"}
 COVERAGE = {"in_event": "-1", "not_scraped": "0", "no_metadata": "1", "report": "2", "warming_up": "4", "gone": "5"}
 NONE, NOT_STARTED = {("none reported",): 0}, {("no VM reports a started event",): 0}
 # What is said about the exporters: `state` in dashboards/generator/records.py.
@@ -292,7 +292,7 @@ def frozen() -> World:
             figure(FLEET, "Pending now", 15, 13 * 60, ref="B"),
             Truth(FLEET, "VMs of these events", 15, {(f"web_{i}",): due(WARNING, 13) for i in range(3)}, ("vm_name",)),
             now(28.5, {(words[1][1],): 20 + WARNING}), now(30, NOT_STARTED), figure(HISTORY, "Events", 38, 1),
-            figure(HISTORY, "VMs hit", 38, 3), figure(HISTORY, "Time lost", 38, 36),
+            figure(HISTORY, "VMs hit", 38, 3), figure(HISTORY, "Time lost", 38, 36), figure(HISTORY, "Events", 38, 1, without={}, chosen=RECORDED),
             Truth(HISTORY, NOTICE, 38, {("Freeze",): 18 * 60}, ("event_type",), "C"),
             Truth(HISTORY, "Scale sets at risk", 38, {("web",): 3}, ("vm_scale_set",)),
             Truth(HISTORY, "Scale sets at risk", 38, {("web",): 4}, ("vm_scale_set",), "C"),
