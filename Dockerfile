@@ -1,8 +1,6 @@
 # The container image, from a checkout: docker build .   podman build .   az acr build .
 # packaging/image/build puts the programs of a release in place of the first stage.
-# Not pinned yet. This prints the digest to append as @sha256:…, which dependabot then keeps up to date:
-#     skopeo inspect --format '{{.Digest}}' docker://docker.io/library/rust:1.95.0-bookworm
-FROM docker.io/library/rust:1.95.0-bookworm AS build
+FROM docker.io/library/rust:1.95.0-bookworm@sha256:6258907abe69656e41cd992e0b705cdcfabcbbe3db374f92ed2d47121282d4a1 AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends musl-tools
 COPY . /src
 WORKDIR /src
