@@ -216,11 +216,6 @@ def vm_link() -> dict[str, Any]:
     return {"title": "Everything about this VM", "url": url}
 
 
-def with_id(expr: str) -> str:
-    """Adds the first part of the event ID."""
-    return f'label_replace({expr}, "id", "$1", "event_id", "([^-]+).*")'
-
-
 def with_trace(events: str) -> str:
     """Adds the trace ID of each event, and the data sources of traces, if there are any."""
     out = f'label_replace({events}, "hex", "$1$2$3$4$5", "event_id", "(.+)-(.+)-(.+)-(.+)-(.+)")'

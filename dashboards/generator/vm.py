@@ -65,10 +65,11 @@ def pending(y: int) -> p.Panel:
 
 def timeline(y: int) -> p.Panel:
     lately = f"max by (event_id, event_type) (last_over_time({r.PRIORITY}{{{r.TARGET}}}{r.LATELY}))"
+    begun = f'label_replace({lately} > 0 > bool {r.BEGUN}, "id", "$1", "event_id", "([^-]+).*")'
     return p.panel(
         "state-timeline", "The life of each event",
         "From the first sight to the end: announced, and begun. If the VM stops to answer, the last state is shown for 15 minutes.",
-        (0, y, 24, 7), [(p.with_id(f"{lately} > 0 > bool {r.BEGUN}"), "{{event_type}} {{id}}")], interval="1m",
+        (0, y, 24, 7), [(begun, "{{event_type}} {{id}}")], interval="1m",
         empty="no rows",
         defaults={
             "mappings": [p.value_map({"0": ("announced", p.NOTICE), "1": ("begun", p.WARNING)})],

@@ -19,14 +19,11 @@ def names() -> tuple[set[str], set[str]]:
     )
     if len(rows) < 30:
         raise SystemExit(f"src/outputs/metrics/catalog.rs: only {len(rows)} metrics found; its format may have changed")
-    metrics = {name + suffix for name, kind, _ in rows for suffix in _suffixes(kind)}
+    suffixes = {"Histogram": ("_bucket", "_count", "_sum")}
+    metrics = {name + suffix for name, kind, _ in rows for suffix in suffixes.get(kind, ("",))}
     rules = "".join(path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("*/*.rules.yml")))
     labels = {label for _, _, own in rows for label in re.findall(r'"(\w+)"', own)}
     return metrics | set(re.findall(r"- record: (\S+)", rules)), labels | {"scope"} | OTHER_LABELS
-
-
-def _suffixes(kind: str) -> tuple[str, ...]:
-    return ("_bucket", "_count", "_sum") if kind == "Histogram" else ("",)
 
 
 METRICS, LABELS = names()

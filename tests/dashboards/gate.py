@@ -63,11 +63,6 @@ def check_linter(report: Report, linter: str) -> None:
     report.check("dashboard-linter", wrong, "three dashboards")
 
 
-def check_packages(report: Report) -> None:
-    wrong = list(packages.wrong_mixin())
-    report.check("the mixin has the dashboards and rules", wrong, "jsonnet, with and without a configuration")
-
-
 def check_names(report: Report) -> None:
     wrong, count = [], 0
     for name, board in boards.load().items():
@@ -153,7 +148,8 @@ def main() -> int:
         check_lint_rules(report)
         if linter := os.environ.get("DASHBOARD_LINTER"):
             check_linter(report, linter)
-        check_packages(report)
+        wrong = list(packages.wrong_mixin())
+        report.check("the mixin has the dashboards and rules", wrong, "jsonnet, with and without a configuration")
         check_names(report)
     with tempfile.TemporaryDirectory() as scratch:
         for world in made if "--static" not in sys.argv[1:] else []:

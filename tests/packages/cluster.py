@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -287,10 +288,17 @@ def all_values(cluster: Cluster, chart: Path) -> None:
         expect(f"both Helms install {values.name}, and remove all of it", [], cluster.left)
 
 
-def block(marker: str) -> str:
-    """The code block of docs/scripts.md with this text."""
-    blocks = (ROOT / "docs/scripts.md").read_text("utf-8").split("\n```")[1::2]
+def block(marker: str, page: str = "scripts") -> str:
+    """The code block of a page with this text."""
+    blocks = (ROOT / f"docs/{page}.md").read_text("utf-8").split("\n```")[1::2]
     return next(code for code in blocks if marker in code).partition("\n")[2] + "\n"
+
+
+def simulator(cluster: Cluster) -> None:
+    command = block("run simulator", "aks").partition("$ helm")[0].removeprefix("$ kubectl ").replace("\\\n", "")
+    succeeded(cluster.kubectl(*shlex.split(command)))
+    (pod,) = cluster.get("pods", "--namespace=monitoring", "--selector=run=simulator")
+    check("the simulator is for Linux nodes", {"kubernetes.io/os": "linux"}, pod["spec"].get("nodeSelector"))
 
 
 def node_conditions(cluster: Cluster) -> None:
@@ -341,6 +349,7 @@ def main() -> None:
             life(cluster, chart)
         admission(cluster, chart)
         all_values(cluster, chart)
+        simulator(cluster)
         node_conditions(cluster)
     print("cluster: ok")
 
