@@ -4,8 +4,7 @@
 #     benches/rules.sh [VMS [EVENTS]]        default 10000 500
 #
 # RULES is a list of checkouts and commits, default this checkout. They are measured one after another on the same fleet,
-# which has the metrics of all of them: RULES="b3a333d ." compares that commit with this checkout. The rule files are
-# those of alerts/ and dashboards/.
+# which has the metrics of all of them: RULES="b3a333d ." compares that commit with this checkout.
 #
 # A real Prometheus on loopback scrapes the last 20 minutes of the fleet, a minute of samples every five seconds
 # (benches/fleet.py), and evaluates the unmodified rule files. It therefore has the samples in memory, as that of a real
@@ -42,7 +41,7 @@ measure() {
         root=$(cd "$1" && pwd)
     else
         mkdir -p "$root"
-        git archive "$1" alerts dashboards | tar -x -C "$root"
+        git archive "$1" alerts | tar -x -C "$root"
     fi
     port=$(free_port)
     source=$(free_port)
@@ -51,7 +50,7 @@ measure() {
     fleet=$!
     cat >"$work/prometheus.yml" <<YAML
 global: { evaluation_interval: 15s }
-rule_files: ["$root/alerts/*.rules.yml", "$root/dashboards/*.rules.yml"]
+rule_files: ["$root/alerts/*.rules.yml"]
 scrape_configs:
   - job_name: fleet
     honor_labels: true

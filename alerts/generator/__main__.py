@@ -37,7 +37,7 @@ spec:
 
 
 def main() -> int:
-    paths = [*sorted(ROOT.glob("alerts/*.rules.yml"), reverse=True), *sorted(ROOT.glob("dashboards/*.rules.yml"))]
+    paths = sorted(ROOT.glob("alerts/*.rules.yml"), reverse=True)
     rules = {path.name.removesuffix(".rules.yml"): path.read_text(encoding="utf-8") for path in paths}
     files = {
         OUTPUT / "kubernetes/prometheusrule.yaml": HEAD + "".join(prometheus_rule(*rule) for rule in rules.items()),

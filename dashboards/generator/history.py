@@ -1,53 +1,54 @@
 """The history dashboard: number of events, notice and interruptions.
 
-The queries read the series of each VM and event, scraped or recorded, and count events and VMs: several VMs report an event.
+The queries read the series of each VM and event, and count events and VMs: several VMs report an event.
 """
 # fmt: off
 
 from typing import Any
 
 import parts as p
-import records as r
+import queries as q
 
-TYPED = f"{r.EVENT},event_type"
-OF_VM = f"{r.VM},event_id,event_type"
+TYPED = f"{q.EVENT},event_type"
+OF_VM = f"{q.VM},event_id,event_type"
 NO_ROWS = "no rows"
 # Minimum notice in Azure's documentation.
 PROMISED = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
 SECONDS = {"unit": "s", "decimals": 1, "custom__minWidth": 80}
 NAME = {**p.WRAPPED, "custom__minWidth": 95}
 COUNT = {"unit": "none", "decimals": 0, "custom__width": 65}
-# What is scraped is called like what is recorded, but for its first part.
-SOURCES = {"scraped": "azure_scheduled_event_", "recorded": "instance_event:azure_scheduled_event_"}
+# What is joined with the events of the selected VMs.
+OWN = f'{{{q.CLUSTER},instance=~"$instance",scope!="other"}}'
 
 
 def over_range(operator: str, metric: str, over: str = "[$__range]") -> str:
     """The series of the selected VMs, for each VM and event."""
-    return f"{operator}_over_time(${{source}}{metric}{{{r.EVENTS}}}{over})"
+    return f"{operator}_over_time(azure_scheduled_event_{metric}{{{q.EVENTS}}}{over})"
 
 
 # Events that began or were due within the hour. A VM that is down in its event does not report that it has started.
-CANCELLED = f'last_over_time(${{source}}ended_timestamp_seconds{{{r.CLUSTER},outcome="cancelled"}}[$__range])'
-BEGAN = f"{over_range('max', 'priority')} > {r.NEAR} unless on ({r.EVENT}) {CANCELLED}"
+CANCELLED = f'last_over_time(azure_scheduled_event_ended_timestamp_seconds{{{q.CLUSTER},outcome="cancelled"}}[$__range])'
+BEGAN = f"{over_range('max', 'priority')} > {q.NEAR} unless on ({q.EVENT}) {CANCELLED}"
 IN_SCALE_SET = BEGAN.replace("{cluster", '{vm_scale_set!="",cluster', 1)
 
 
 def lost(over: str = "[$__range]") -> str:
     """The interruptions that the VMs measured on themselves."""
-    selected = f'{r.TARGET},event_type=~"$event_type",scope!="other"'
-    series = f"${{source}}observed_interruption_seconds{{{selected}}}{over}"
-    return f"max by ({OF_VM}) (max_over_time({series})) and on ({r.VM}, event_id) {over_range('last', 'priority', over)}"
+    series = f"azure_scheduled_event_observed_interruption_seconds{OWN}{over}"
+    return f"max by ({OF_VM}) (max_over_time({series})) and on ({q.VM}, event_id) {over_range('last', 'priority', over)}"
 
 
 def headline() -> list[p.Panel]:
-    rules = f'group({r.TARGETS}{{{r.CLUSTER}}}) or 2 * group(ALERTS{{alertname="AzureScheduledEventsExporterAbsent"}}) or vector(0)'
+    up = q.exporter("up")
+    # Of a hundred moments. Reading each sample of all exporters takes too long.
+    first = f"min_over_time((vector(time()) and on () {up})[$__range:$__interval])"
     return [
         total(
             0, "Events",
             "Events of the selected VMs that were reported in this time, each counted once however many VMs it named.",
-            f"count(group by ({r.EVENT}) ({over_range('last', 'priority')}))",
+            f"count(group by ({q.EVENT}) ({over_range('last', 'priority')}))",
         ),
-        total(5, "VMs hit", "VMs of events that began or were due within the hour, except events that Azure took back.", f"count(group by ({r.VM}) ({BEGAN}))"),
+        total(5, "VMs hit", "VMs of events that began or were due within the hour, except events that Azure took back.", f"count(group by ({q.VM}) ({BEGAN}))"),
         total(
             10, "Time lost",
             "The sum of the interruptions that the VMs measured on themselves, each VM and event once.",
@@ -55,39 +56,33 @@ def headline() -> list[p.Panel]:
         ),
         total(
             15, "Cancelled", "Events that Azure took back before they began.",
-            f"count(group by ({r.EVENT}) ({CANCELLED} and on ({r.EVENT}) {over_range('last', 'priority')}))",
+            f"count(group by ({q.EVENT}) ({CANCELLED} and on ({q.EVENT}) {over_range('last', 'priority')}))",
         ),
         p.stat(
-            "Alerting rules",
-            "Whether Prometheus evaluates the alerting rules for these exporters. Without them there are no alerts, and VMs that are down for more than 15 minutes in their event are not shown as such.",
-            (20, 0, 4, 3), [rules], text="value",
-            mappings=(
-                p.value_map(
-                    {
-                        "0": ("not loaded", p.BLIND), "1": ("loaded", p.CALM),
-                        "2": ("select no exporter: wrong job?", p.WARNING),
-                    }
-                ),
-            ),
+            "Data since",
+            "Since when Prometheus has data of the selected VMs, to about a hundredth of the selected time. This dashboard knows nothing of what was before.",
+            (20, 0, 4, 3), [f"0 * group({up} offset $__range) or 1000 * ({first} or vector(time()) and on () {up})"],
+            empty="no series", unit="time:YYYY-MM-DD HH:mm", mappings=(p.value_map({"0": ("before this time", p.CALM)}),),
+            steps=p.thresholds((None, p.BLIND)), maxDataPoints=100,
         ),
     ]
 
 
 def total(x: int, title: str, description: str, expr: str, **more: Any) -> p.Panel:
-    """0 if there is nothing to count, but exporters are scraped, or recorded as `instance_event:azure_scheduled_events_up`."""
-    zero = f'0 * group({{__name__=~"${{source}}?s_up",{r.JOB}}})'
+    """0 if there is nothing to count, but exporters are scraped."""
+    zero = f"0 * group(azure_scheduled_events_up{{{q.JOB}}})"
     return p.stat(title, description, (x, 0, 5, 3), [f"{expr} or {zero}"], empty="no series", **more)
 
 
 def per_day(y: int) -> list[p.Panel]:
     # A point is at the start of its day and counts the next 24 hours, so today's point exists before the day ends.
     day = "[1d] offset -1d"
-    seen = f'min by ({OF_VM}) (min_over_time(${{source}}first_seen_timestamp_seconds{{{r.TARGET},scope!="other"}}{day}))'
+    seen = f'min by ({OF_VM}) (min_over_time(azure_scheduled_event_first_seen_timestamp_seconds{OWN}{day}))'
     today = f"{seen} >= time() < time() + 86400"
     return [
         bars(
             (0, y, 12, 9), "Events per day", "Events by the day (UTC) on which they were first seen, each once.",
-            f"count by (event_type) (group by ({TYPED}) ({today} and on ({r.VM}, event_id) {over_range('last', 'priority', day)}))",
+            f"count by (event_type) (group by ({TYPED}) ({today} and on ({q.VM}, event_id) {over_range('last', 'priority', day)}))",
             unit="none",
         ),
         bars(
@@ -111,8 +106,8 @@ def bars(at: p.Place, title: str, description: str, expr: str, unit: str) -> p.P
 
 
 def by_type(y: int) -> p.Panel:
-    counted = f'${{source}}not_before_countdown_seconds{{{r.TARGET},event_type=~"$event_type",scope!="other"}}'
-    chosen = f"and on ({r.EVENT}) {over_range('last', 'priority')}"
+    counted = f'azure_scheduled_event_not_before_countdown_seconds{{{q.TARGET},event_type=~"$event_type",scope!="other"}}'
+    chosen = f"and on ({q.EVENT}) {over_range('last', 'priority')}"
     notice = f"max by ({TYPED}) (max_over_time({counted}[$__range])) {chosen}"
     promised = [f'label_replace(vector({value}), "event_type", "{name}", "", "")' for name, value in PROMISED.items()]
     longest = f"max by ({TYPED}) ({lost()})"
@@ -137,14 +132,14 @@ def by_type(y: int) -> p.Panel:
 
 def risk(y: int) -> list[p.Panel]:
     of = "cluster, vm_scale_set"
-    size = f'count by ({of}) (group by ({r.VM}, vm_scale_set) (last_over_time(azure_scheduled_events_vm_info{{{r.CLUSTER},vm_scale_set!=""}}[1h])))'
-    hit = f"group by ({r.VM}, event_id, vm_scale_set) ({IN_SCALE_SET})"
+    size = f'count by ({of}) (group by ({q.VM}, vm_scale_set) (last_over_time(azure_scheduled_events_vm_info{{{q.CLUSTER},vm_scale_set!=""}}[1h])))'
+    hit = f"group by ({q.VM}, event_id, vm_scale_set) ({IN_SCALE_SET})"
     return [
         p.table(
             "Scale sets at risk",
             "Most at once: the number of VMs of the scale set that one event hit. Of: the VMs of the scale set now. VM hits: a VM counts once for each event.",
             (0, y, 12, 10),
-            [f"max by ({of}) (count by ({r.EVENT}, vm_scale_set) ({hit}))", f"sum by ({of}) ({hit})", size],
+            [f"max by ({of}) (count by ({q.EVENT}, vm_scale_set) ({hit}))", f"sum by ({of}) ({hit})", size],
             columns={
                 "vm_scale_set": ("Scale set", NAME), "cluster": ("In cluster", NAME),
                 "Value #A": ("Most at once", {**COUNT, "custom__width": 115}), "Value #C": ("Of", COUNT),
@@ -155,8 +150,8 @@ def risk(y: int) -> list[p.Panel]:
         p.table(
             "VMs hit most", "The 15 VMs with most events, counted as under VMs hit.", (12, y, 12, 10),
             [
-                r.cluster_for_links(
-                    f"topk(15, count by (cluster,instance,vm_name) (group by ({r.EVENT},instance,vm_name) ({BEGAN})))"
+                q.cluster_for_links(
+                    f"topk(15, count by (cluster,instance,vm_name) (group by ({q.EVENT},instance,vm_name) ({BEGAN})))"
                 )
             ],
             columns={
@@ -169,24 +164,24 @@ def risk(y: int) -> list[p.Panel]:
 
 
 def approvals(y: int) -> p.Panel:
-    sent = f'azure_scheduled_events_approvals_total{{{r.JOB},event_type=~"$event_type"}}'
+    sent = f'azure_scheduled_events_approvals_total{{{q.JOB},event_type=~"$event_type"}}'
     return p.table(
         "Approvals",
         "Approvals that the exporters sent in this time, by what came of them; of all VMs in these clusters and jobs.",
         (0, y, 24, 7),
-        [f"sum by (event_type, result) (max by ({r.VM},event_type,result) (increase({sent}[$__range]))) > 0.5"],
+        [f"sum by (event_type, result) (max by ({q.VM},event_type,result) (increase({sent}[$__range]))) > 0.5"],
         columns={"event_type": ("Type", {}), "result": ("Result", {}), "Value": ("Approvals", COUNT)}, sort="Value",
         empty=NO_ROWS,
     )
 
 
 def outcomes(y: int) -> p.Panel:
-    ended = f'azure_scheduled_events_ended_total{{{r.TARGET},event_type=~"$event_type"}}'
+    ended = f'azure_scheduled_events_ended_total{{{q.TARGET},event_type=~"$event_type"}}'
     return p.table(
         "Ends by outcome, as counted by each VM",
         "From the counters of the exporters: each VM counts the end of each event once. Without the VMs that are gone before the end.",
         (0, y, 24, 7),
-        [f"sum by (event_type, outcome) (max by ({r.VM}, event_type, outcome) (increase({ended}[$__range]))) > 0.5"],
+        [f"sum by (event_type, outcome) (max by ({q.VM}, event_type, outcome) (increase({ended}[$__range]))) > 0.5"],
         columns={"event_type": ("Type", {}), "outcome": ("Outcome", {}), "Value": ("VMs", COUNT)}, sort="Value",
         empty=NO_ROWS,
     )
@@ -195,7 +190,7 @@ def outcomes(y: int) -> p.Panel:
 def build() -> dict[str, Any]:
     return p.dashboard(
         "azse-history", "How much maintenance there was, how much notice Azure gave, and what it cost.",
-        [*p.variables(), p.custom_variable("source", "Series", SOURCES)],
+        p.variables(),
         [
             *headline(), *per_day(3), by_type(12), *risk(19),
             p.row("Approvals and outcomes", 29, [approvals(30), outcomes(37)]),

@@ -5,7 +5,7 @@ import json
 import urllib.parse
 from typing import Any
 
-from records import CLUSTER, JOB, PRIORITY
+from queries import CLUSTER, JOB, PRIORITY
 
 Panel = dict[str, Any]
 Place = tuple[int, int, int, int]  # x, y, width, height
@@ -161,18 +161,6 @@ def query_variable(name: str, label: str, query: str, *, multi: bool = True, reg
     return {
         "type": "query", "name": name, "label": label, "datasource": DATASOURCE, "query": query, "refresh": 2,
         "regex": regex, "sort": 1, **(ALL if multi else {"multi": False, "includeAll": False, "current": {}}),
-    }
-
-
-def custom_variable(name: str, label: str, values: dict[str, str]) -> dict[str, Any]:
-    """One of `values`, by their texts; the first one by default."""
-    options = [{"text": text, "value": value, "selected": False} for text, value in values.items()]
-    options[0]["selected"] = True
-    query = ",".join(f"{text} : {value}" for text, value in values.items())
-    current = {"text": options[0]["text"], "value": options[0]["value"]}
-    plain = {"multi": False, "includeAll": False}
-    return {
-        "type": "custom", "name": name, "label": label, "query": query, "options": options, "current": current, **plain,
     }
 
 

@@ -4,34 +4,34 @@
 from typing import Any
 
 import parts as p
-import records as r
+import queries as q
 from annotations import build as maintenance
 from fleet import COVERAGE, SAID, STARTS_IN, STATE, STEPS, or_none, starts_in
 
-PENDING = r.pending(r.TARGET)
+PENDING = q.pending(q.TARGET)
 
 
 def now() -> list[p.Panel]:
     """The open events of this VM, or none, or nobody can know."""
-    newest = f"max(last_over_time({r.exporter('last_success_timestamp_seconds')}[$__range]))"
-    advice = r.exporter("advisories", 'scope!="other"')
+    newest = f"max(last_over_time({q.exporter('last_success_timestamp_seconds')}[$__range]))"
+    advice = q.exporter("advisories", 'scope!="other"')
     return [
         p.stat(
             "Now and next",
             "The open events of this VM, the worst one first, also while the VM is down. The colour is that of the alert, if the event can start within the hour. Freeze: paused, memory kept. Reboot: restarted. Redeploy: moved, temporary disk lost. Preempt: evicted. Terminate: deleted. "
-            '"VM down": only the alerting rules know for how long. If the exporter does not report, an event can be missing here.',
+            '"VM down": in its Reboot or Redeploy, it has not answered for more than 15 minutes, up to four hours. If the exporter does not report, an event can be missing here.',
             (0, 0, 11, 4),
             [
-                (r.remembered(), "{{summary}}, VM down"),
-                (or_none(f"sort_desc({r.with_words(f'max by ({r.EVENT}) ({PENDING})')})"), "{{summary}}"),
-                (f'count_values("known", ({r.state()}) != 1)', "{{known}}"),
+                (q.down(), "{{summary}}, VM down"),
+                (or_none(f"sort_desc({q.with_words(f'max by ({q.EVENT}) ({PENDING})')})"), "{{summary}}"),
+                (f'count_values("known", ({q.state()}) != 1)', "{{known}}"),
             ],
             text="name", steps=STEPS, overrides=[p.override("0", displayName="its exporter does not report", color=p.fixed(p.BLIND)), *SAID[1:]],
         ),
         p.stat(
             "Coverage",
             "Whether the exporter of this VM reports: Prometheus scrapes it, it can read the metadata service, and it is not warming up. Else an event can be missing on this dashboard.",
-            (11, 0, 5, 4), [(f'count_values("coverage", {r.coverage()} or on () vector(5))', "{{coverage}}")], text="name",
+            (11, 0, 5, 4), [(f'count_values("coverage", {q.coverage()} or on () vector(5))', "{{coverage}}")], text="name",
             overrides=[
                 p.override(value, displayName=text.replace("report", "reports"), color=p.fixed(colour))
                 for value, (text, colour) in COVERAGE.items()
@@ -44,7 +44,7 @@ def now() -> list[p.Panel]:
         p.stat(
             "Advice",
             "Advice by Azure that is not maintenance, such as a higher risk of eviction of a Spot VM. It has no deadline.",
-            (20, 0, 4, 4), [f"sum(max by (cluster, instance, scope) ({advice})) or on () 0 * group(up{{{r.TARGET}}})"],
+            (20, 0, 4, 4), [f"sum(max by (cluster, instance, scope) ({advice})) or on () 0 * group(up{{{q.TARGET}}})"],
             steps=p.thresholds((None, p.CALM), (1, p.NOTICE)),
         ),
     ]
@@ -54,7 +54,7 @@ def pending(y: int) -> p.Panel:
     return p.table(
         "Pending",
         "Every open event of this VM with what the exporter says about it, also while the VM does not answer.",
-        (0, y, 24, 8), [r.with_words(f"max by ({r.EVENT}) ({PENDING})", "description"), starts_in(r.TARGET)],
+        (0, y, 24, 8), [q.with_words(f"max by ({q.EVENT}) ({PENDING})", "description"), starts_in(q.TARGET)],
         columns={
             "Value #B": ("Starts in", STARTS_IN), "Value #A": ("State", STATE),
             "description": ("What to know", p.WRAPPED), "event_id": ("Event", p.SHORT_ID),
@@ -64,8 +64,8 @@ def pending(y: int) -> p.Panel:
 
 
 def timeline(y: int) -> p.Panel:
-    lately = f"max by (event_id, event_type) (last_over_time({r.PRIORITY}{{{r.TARGET}}}{r.LATELY}))"
-    begun = f'label_replace({lately} > 0 > bool {r.BEGUN}, "id", "$1", "event_id", "([^-]+).*")'
+    lately = f"max by (event_id, event_type) (last_over_time({q.PRIORITY}{{{q.TARGET}}}{q.LATELY}))"
+    begun = f'label_replace({lately} > 0 > bool {q.BEGUN}, "id", "$1", "event_id", "([^-]+).*")'
     return p.panel(
         "state-timeline", "The life of each event",
         "From the first sight to the end: announced, and begun. If the VM stops to answer, the last state is shown for 15 minutes.",
@@ -79,16 +79,16 @@ def timeline(y: int) -> p.Panel:
 
 
 def past(y: int) -> p.Panel:
-    over = f"unless on ({r.EVENT}) last_over_time({r.PRIORITY}{r.LATELY}) > 0"
+    over = f"unless on ({q.EVENT}) last_over_time({q.PRIORITY}{q.LATELY}) > 0"
     seconds = {"unit": "s", "decimals": 1, "custom__width": 93}
     time = {"unit": "time:MM-DD HH:mm:ss", "custom__width": 130}
 
     def last(metric: str, more: str = "") -> str:
-        series = f'azure_scheduled_event_{metric}{{{r.TARGET},scope!="other"}}'
-        return f"max by ({r.EVENT}{more}) (max_over_time({series}[$__range])) {over}"
+        series = f'azure_scheduled_event_{metric}{{{q.TARGET},scope!="other"}}'
+        return f"max by ({q.EVENT}{more}) (max_over_time({series}[$__range])) {over}"
 
-    first_seen = f'azure_scheduled_event_first_seen_timestamp_seconds{{{r.TARGET},scope!="other"}}'
-    events = f"1000 * min by ({r.EVENT}, event_type) (min_over_time({first_seen}[$__range])) {over}"
+    first_seen = f'azure_scheduled_event_first_seen_timestamp_seconds{{{q.TARGET},scope!="other"}}'
+    events = f"1000 * min by ({q.EVENT}, event_type) (min_over_time({first_seen}[$__range])) {over}"
     return p.table(
         "Past events",
         "The events of this time that are not open: the notice that was given, and the announced against the observed interruption. "
@@ -115,7 +115,7 @@ def service(y: int) -> list[p.Panel]:
         "anomalies in documents": "document_anomalies_total", "state not written": "state_write_failures_total",
         "spans not exported": "span_export_failures_total", "alerts not pushed": "alert_push_failures_total",
     }
-    requests, failed = r.exporter("imds_requests_total"), r.exporter("imds_request_failures_total")
+    requests, failed = q.exporter("imds_requests_total"), q.exporter("imds_request_failures_total")
     return [
         p.graph(
             "Requests to the metadata service",
@@ -132,7 +132,7 @@ def service(y: int) -> list[p.Panel]:
             "What should stay at zero: anomalies in documents, and what could not be written, exported or pushed.",
             (12, y, 12, 7),
             [
-                (f"sum(max by (kind, reason) (increase({r.exporter(name)}[$__rate_interval])))", legend)
+                (f"sum(max by (kind, reason) (increase({q.exporter(name)}[$__rate_interval])))", legend)
                 for legend, name in failures.items()
             ],
             decimals=0, custom={"axisSoftMax": 1},
@@ -145,5 +145,5 @@ def build() -> dict[str, Any]:
         "azse-vm", "One VM: what it waits for, what it has been through, and whether its exporter is well.",
         [*p.variables(one_vm=True), *p.TRACE_VARIABLES],
         [*now(), pending(4), timeline(12), past(19), p.row("Metadata service and exporter", 26, service(27))],
-        annotations=tuple({**each, "hide": True} for each in maintenance(r.TARGET)),
+        annotations=tuple({**each, "hide": True} for each in maintenance(q.TARGET)),
     )

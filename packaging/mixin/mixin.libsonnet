@@ -29,11 +29,6 @@
       + (if $._config.optional then rules(importstr '../../alerts/optional.rules.yml') else []),
   },
 
-  // Records for the dashboards.
-  prometheusRules+:: {
-    groups+: rules(importstr '../../dashboards/dashboards.rules.yml'),
-  },
-
   grafanaDashboardFolder:: $._config.dashboardFolder,
   grafanaDashboards+:: {
     'azse-fleet.json': import '../../dashboards/azse-fleet.json',

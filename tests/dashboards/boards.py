@@ -11,9 +11,6 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-# The values of the variable `source` of History.
-SOURCES = ("azure_scheduled_event_", "instance_event:azure_scheduled_event_")
-
 
 @dataclass(frozen=True)
 class Query:
@@ -65,8 +62,8 @@ def interpolate(query: Query, span: int, chosen: dict[str, str]) -> str:
         **dict.fromkeys(variables, ".*"),
         "tempo": "Tempo",
         "jaeger": "Jaeger",
-        "source": SOURCES[0],
         "__range": f"{span}s",
+        "__interval": "30m",
         "__rate_interval": "1m",
         **chosen,
     }

@@ -1,4 +1,4 @@
-"""The metrics and labels that a query may use: those in the exporter's catalogue and in the recording rules."""
+"""The metrics and labels that a query may use: those in the exporter's catalogue."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from boards import ROOT
 
-# Labels of targets, of records, and those that a query makes for a table.
-OTHER_LABELS = {"__name__", "cluster", "job", "instance", "le", "coverage", "state", "alertname", "alertstate"}
+# Labels of targets, and those that a query makes for a table.
+OTHER_LABELS = {"__name__", "cluster", "job", "instance", "le", "coverage"}
 
 
 def names() -> tuple[set[str], set[str]]:
-    """The metrics in src/outputs/metrics/catalog.rs and the records, and all their labels."""
+    """The metrics in src/outputs/metrics/catalog.rs, and all their labels."""
     source = (ROOT / "src" / "outputs" / "metrics" / "catalog.rs").read_text(encoding="utf-8")
     rows = re.findall(
         r'^\s+[A-Z_]+ = "(\w+)", (\w+), "[^"]*", (event_labels!\([^)]*\)|&\[[^\]]*\]),', source, re.MULTILINE
@@ -21,20 +21,19 @@ def names() -> tuple[set[str], set[str]]:
         raise SystemExit(f"src/outputs/metrics/catalog.rs: only {len(rows)} metrics found; its format may have changed")
     suffixes = {"Histogram": ("_bucket", "_count", "_sum")}
     metrics = {name + suffix for name, kind, _ in rows for suffix in suffixes.get(kind, ("",))}
-    rules = "".join(path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("*/*.rules.yml")))
     labels = {label for _, _, own in rows for label in re.findall(r'"(\w+)"', own)}
-    return metrics | set(re.findall(r"- record: (\S+)", rules)), labels | {"scope"} | OTHER_LABELS
+    return metrics, labels | {"scope"} | OTHER_LABELS
 
 
 METRICS, LABELS = names()
 
 
 def unknown(expr: str) -> Iterator[str]:
-    """Names in a query that no metric, record or label has."""
+    """Names in a query that no metric or label has."""
     bare = re.sub(r'"[^"]*"', '""', expr)
     for name in re.findall(r"[\w:]*azure_scheduled_event[\w:]*", bare):
         if name not in METRICS:
-            yield f"no metric or record {name}"
+            yield f"no metric {name}"
     used = re.findall(r'(\w+)\s*(?:=~|!~|!=|=)\s*""', bare)
     for each in re.findall(r"\b(?:by|on|group_left|group_right) \(([^)]*)\)", bare):
         used += re.findall(r"\w+", each)

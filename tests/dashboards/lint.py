@@ -36,7 +36,7 @@ def targets(board: Board) -> Iterator[Finding]:
             if not re.search(rf"\b(rate|increase)\({name}\b", query.expr):
                 yield "target-counter-agg-rule", query.panel, f"{query.ref}: {name} without rate or increase"
         # What has no selector is joined with what is selected.
-        for selector in re.findall(r"(?:azure_scheduled_|source\})\w+(?::\w+)?\{([^}]*)\}", query.expr):
+        for selector in re.findall(r"azure_scheduled_\w+(?::\w+)?\{([^}]*)\}", query.expr):
             if 'cluster=~"$cluster"' not in selector:
                 yield "selection", query.panel, f"{query.ref}: {{{selector}}} without the cluster"
 

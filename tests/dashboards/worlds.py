@@ -1,7 +1,7 @@
 """Small worlds of exporters and events, as input of `promtool test rules`, and what the dashboards must say in them.
 
-A world has the series that Prometheus scrapes, minute by minute. Its truths are asked twice: with the real rules, and with
-none. `Truth` is the expected result of one query of a panel.
+A world has the series that Prometheus scrapes, minute by minute. `Truth` is the expected result of one query
+of a panel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ FOREVER = 10**6
 @dataclass(frozen=True)
 class Vm:
     name: str
-    instance: str = ""
     scale_set: str = "web"
     more: str = ""  # labels of the target, such as the cluster
     down: tuple[tuple[float, float], ...] = ()  # minutes in which it cannot be scraped
@@ -29,7 +28,7 @@ class Vm:
 
     @property
     def target(self) -> str:
-        return f'job="{self.job}",instance="{self.instance or self.name}"{self.more}'
+        return f'job="{self.job}",instance="{self.name}"{self.more}'
 
     def is_up(self, minute: float) -> bool:
         return minute < self.gone and not any(a <= minute < b for a, b in self.down)
@@ -43,7 +42,7 @@ class Event:
     event_id: str
     event_type: str
     vms: tuple[Vm, ...]
-    alerts: tuple[tuple[str, str], ...]
+    severity: str
     seen: float
     not_before: float | None
     words: tuple[tuple[float, str], ...]  # since when
@@ -62,8 +61,7 @@ class Event:
         """As `priority` in src/core/assessment/alerts.rs."""
         if minute >= self.ended:
             return 0
-        known = [severity for alert, severity in self.alerts if alert != "InProgress"]
-        severity = max(map(("info", "warning", "critical").index, known), default=0) + 1
+        severity = ("info", "warning", "critical").index(self.severity) + 1
         hours = max(self.start(minute) - minute, 0) / 60
         return 20 + severity if minute >= self.started else 10 + severity - 0.9 * hours if hours <= 1 else 1 / hours
 
@@ -77,7 +75,6 @@ class Truth:
     by: tuple[str, ...] = ()
     ref: str = "A"
     chosen: dict[str, str] = field(default_factory=dict)
-    without: dict[tuple[str, ...], float] | None = None  # without rules, if it differs
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,6 @@ class World:
     truths: tuple[Truth, ...]
     minutes: int = 40
     step: int = STEP  # seconds from scrape to scrape
-    rules: tuple[str, ...] = ("alerts", "dashboards")  # their folders
 
     def series(self) -> dict[str, list[float | None]]:
         """The values of each series, one for each scrape; None where it has no sample."""
@@ -130,9 +126,6 @@ class World:
 
         event_id = f',event_id="{event.event_id}"'
         kind = f'{event_id},event_type="{event.event_type}",event_source="{event.source}"'
-        for alert, severity in event.alerts:
-            labels = f'{kind},alert="AzureScheduledEvent{alert}",severity="{severity}"'
-            add(vm, "azure_scheduled_event_alert", labels, when(0, 1))
         known = lambda t: shown(t) and t == vm.last_success(t)  # noqa: E731
         add(vm, "azure_scheduled_event_open", event_id, lambda t: float(t < event.ended) if known(t) else None)
         names = f'{event_id},event_type="{event.event_type}",vm_name="{vm.name}",vm_scale_set="{vm.scale_set}"'
@@ -144,9 +137,7 @@ class World:
         own = f'{kind},scope="self"'
         gauges = {
             "first_seen_timestamp_seconds": (0, 60 * event.seen),
-            "started_timestamp_seconds": (event.started, 60 * event.started),
             "duration_seconds": (0, event.duration),
-            "resources": (0, len(event.vms)),
             "observed_interruption_seconds": (event.ended, event.interruption),
         }
         for name, (begin, value) in gauges.items():
@@ -160,18 +151,8 @@ class World:
         if event.ended < FOREVER:
             outcome = f'{own},outcome="{event.outcome}"'
             add(vm, "azure_scheduled_event_ended_timestamp_seconds", outcome, when(event.ended, 60 * event.ended))
-        for status, begin, end in (
-            ("Scheduled", 0, min(event.started, event.ended)),
-            ("Started", event.started, event.ended),
-            ("Ended", event.ended, FOREVER),
-        ):
-            labels = f'{own},event_status="{status}"'
-            add(
-                vm,
-                "azure_scheduled_event_status",
-                labels,
-                lambda t, a=begin, b=end: float(a <= t < b) if shown(t) else None,
-            )
+        begun = lambda t: float(event.started <= t < event.ended) if shown(t) else None  # noqa: E731
+        add(vm, "azure_scheduled_event_status", f'{own},event_status="Started"', begun)
 
 
 def notation(values: list[float | None]) -> str:
@@ -194,15 +175,15 @@ def notation(values: list[float | None]) -> str:
 FLEET, VM, HISTORY = "azse-fleet.json", "azse-vm.json", "azse-history.json"
 NOTICE = "Notice against Azure's promise, and interruption"
 NEVER_SCRAPED = "Exporters that do not report, and why"
-CRITICAL, WARNING, INFO, RECORDED = 3, 2, 1, {"source": "instance_event:azure_scheduled_event_"}
+CRITICAL, WARNING, INFO = 3, 2, 1
 COVERAGE = {"in_event": "-1", "not_scraped": "0", "no_metadata": "1", "report": "2", "warming_up": "4", "gone": "5"}
 NONE, NOT_STARTED = {("none reported",): 0}, {("no VM reports a started event",): 0}
-# What is said about the exporters: `state` in dashboards/generator/records.py.
+# What is said about the exporters: `state` in dashboards/generator/queries.py.
 MISSING, NOT_SELECTED, OTHER_JOB, NO_EXPORTER = "0", "2", "3", "4"
 
 
 def now(minute: float, expected: dict[tuple[str, ...], float], ref: str = "C", **more) -> Truth:
-    """Events that do not report, that only rules remember (`B`), and that have begun (`C`)."""
+    """Events that do not report, of a VM that is down for long (`B`), and that have begun (`C`)."""
     return Truth(FLEET, "Now", minute, expected, ("summary",), ref, **more)
 
 
@@ -224,9 +205,9 @@ def coming(minute: float, text: str, priority: float, **more) -> Truth:
     return Truth(FLEET, "Next", minute, {(text,): priority}, ("summary",), **more)
 
 
-def coverage(minute: float, board: str = FLEET, chosen=None, without=None, **counts: float) -> Truth:
-    expected, other = ({(COVERAGE[why],): n for why, n in each.items()} for each in (counts, without or {}))
-    return Truth(board, "Coverage", minute, expected, ("coverage",), "A", chosen or {}, other if without else None)
+def coverage(minute: float, board: str = FLEET, chosen=None, **counts: float) -> Truth:
+    expected = {(COVERAGE[why],): n for why, n in counts.items()}
+    return Truth(board, "Coverage", minute, expected, ("coverage",), "A", chosen or {})
 
 
 def figure(board: str, panel: str, minute: float, value: float, **more) -> Truth:
@@ -238,32 +219,32 @@ def web(count: int, **more) -> tuple[Vm, ...]:
 
 
 def reboot(event_id: str, vms: tuple[Vm, ...], seen: float, not_before: float, words, **more) -> Event:
-    alerts = (("Reboot", "critical"), ("InProgress", "info"))
-    return Event(event_id, "Reboot", vms, alerts, seen, not_before, words, **more)
+    return Event(event_id, "Reboot", vms, "critical", seen, not_before, words, **more)
 
 
 def freeze(
     event_id: str, vms: tuple[Vm, ...], seen: float, not_before: float, words, severity: str = "info", **more
 ) -> Event:
-    return Event(event_id, "Freeze", vms, (("Freeze", severity),), seen, not_before, words, **more)
+    return Event(event_id, "Freeze", vms, severity, seen, not_before, words, **more)
 
 
 # fmt: off
 def quiet() -> World:
-    vms = (*web(2), Vm("web_2", down=((20, FOREVER),)))
+    vms = (*web(2), Vm("web_2", down=((20, FOREVER),)), Vm("db_9", down=((0, 10),)))
     this = {"chosen": {"instance": "web_2"}}
     return World(
         "quiet", "Nothing is open. Then an exporter cannot be scraped, so nobody knows.", vms, (),
         (
             now(15, NOT_STARTED), says(15, ""), Truth(FLEET, "Next", 15, {("1",): 1}, ("known",), "B"),
             now(25, NOT_STARTED), says(25, MISSING), Truth(FLEET, "Next", 25, {("0",): 1}, ("known",), "B"),
-            coverage(15, report=3), coverage(25, report=2, not_scraped=1),
+            coverage(15, report=4), coverage(25, report=3, not_scraped=1),
             Truth(FLEET, NEVER_SCRAPED, 25, {("web_2", "web_2"): 0}, ("vm_name", "instance")),
             Truth(FLEET, NEVER_SCRAPED, 39, {("", "web_2"): 0}, ("vm_name", "instance")),
             says(25, "", VM, chosen={"instance": "web_0"}), says(25, MISSING, VM, **this),
             says(25, "", chosen={"instance": "web_(0|1)"}), says(25, NOT_SELECTED, chosen={"instance": "db_0"}),
             says(25, OTHER_JOB, chosen={"job": "exporters"}), figure(FLEET, "VMs hit in 1 h", 15, 0),
-            figure(HISTORY, "Events", 25, 0), figure(HISTORY, "Alerting rules", 25, 1, without={(): 0}),
+            figure(HISTORY, "Events", 25, 0),
+            figure(HISTORY, "Data since", 38, 30 * 60 * 1000, chosen={"instance": "db_9"}), figure(HISTORY, "Data since", 25, 0),
         ),
     )
 
@@ -274,7 +255,7 @@ def no_exporter() -> World:
         (
             says(15, NO_EXPORTER, chosen={"job": "()"}), says(15, NO_EXPORTER, VM, chosen={"job": "()"}),
             Truth(FLEET, "Coverage", 15, {}, ("coverage",), chosen={"job": "()"}),
-            figure(HISTORY, "Alerting rules", 17, 2, without={(): 0}),
+            Truth(HISTORY, "Data since", 15, {}, chosen={"job": "()"}),
         ),
     )
 
@@ -292,7 +273,7 @@ def frozen() -> World:
             figure(FLEET, "Pending now", 15, 13 * 60, ref="B"),
             Truth(FLEET, "VMs of these events", 15, {(f"web_{i}",): due(WARNING, 13) for i in range(3)}, ("vm_name",)),
             now(28.5, {(words[1][1],): 20 + WARNING}), now(30, NOT_STARTED), figure(HISTORY, "Events", 38, 1),
-            figure(HISTORY, "VMs hit", 38, 3), figure(HISTORY, "Time lost", 38, 36), figure(HISTORY, "Events", 38, 1, without={}, chosen=RECORDED),
+            figure(HISTORY, "VMs hit", 38, 3), figure(HISTORY, "Time lost", 38, 36),
             Truth(HISTORY, NOTICE, 38, {("Freeze",): 18 * 60}, ("event_type",), "C"),
             Truth(HISTORY, "Scale sets at risk", 38, {("web",): 3}, ("vm_scale_set",)),
             Truth(HISTORY, "Scale sets at risk", 38, {("web",): 4}, ("vm_scale_set",), "C"),
@@ -304,9 +285,9 @@ def frozen() -> World:
 
 def restarting() -> World:
     words = ((5, "Reboot of web_0 at 00:20 UTC"), (70, "Reboot of web_0 completed, interrupted for 50m"))
-    vm = Vm("web_0", down=((20, 70),))
+    vm = Vm("web_0", down=((20, 70), (90, FOREVER)))
     event = reboot("E-1", (vm,), 5, 20, words, started=20, ended=70, interruption=3000)
-    silent, down = {(words[0][1],): due(CRITICAL, 0.25)}, {(words[0][1],): 20 + CRITICAL}
+    silent = {(words[0][1],): due(CRITICAL, 0.25)}
     this = {"chosen": {"instance": "web_0"}}
     return World(
         "restart", "A Reboot whose VM was down before a scrape saw the start, for longer than 15 minutes.",
@@ -315,19 +296,18 @@ def restarting() -> World:
             now(21, silent, "A"), now(21, {}, "B"), on_vm(21, silent, **this), coverage(21, report=1, in_event=1),
             figure(VM, "The life of each event", 21, 0, **this),
             Truth(FLEET, "VMs of these events", 21, {("web_0",): due(CRITICAL, 0.25)}, ("vm_name",)),
-            # Rules remember it for longer.
-            now(60, {}, "A"), now(60, down, "B", without={}), on_vm(60, down, "A", **this, without={}),
+            now(60, {}, "A"), now(60, silent, "B"), on_vm(60, silent, "A", **this),
             says(60, MISSING), coverage(60, report=1, not_scraped=1), figure(HISTORY, "VMs hit", 60, 1),
-            now(72, NOT_STARTED), now(72, {}, "A"), figure(HISTORY, "Time lost", 78, 3000), figure(HISTORY, "VMs hit", 78, 1),
+            now(72, NOT_STARTED), now(72, {}, "A"), now(72, {}, "B"), now(95, {}, "B"), figure(HISTORY, "Time lost", 78, 3000), figure(HISTORY, "VMs hit", 78, 1),
         ),
-        minutes=80,
+        minutes=100,
     )
 
 
 def evicted() -> World:
     words = ((10, "Preempt of spot_0 at 00:10:30 UTC"),)
     vm = Vm("spot_0", gone=10.6, scale_set="spot")
-    event = Event("E-1", "Preempt", (vm,), (("Preempt", "critical"),), 10, 10.5, words)
+    event = Event("E-1", "Preempt", (vm,), "critical", 10, 10.5, words)
     silent = {(words[0][1],): 10 + CRITICAL}
     return World(
         "eviction", "A Spot VM that is gone half a minute after the announcement. No scrape saw the start or the end.",
@@ -348,7 +328,7 @@ def worst_first() -> World:
     text = "Reboot of web_{} at 00:23 UTC"
     events = tuple(reboot(f"E-{i}", (vms[i],), 9, 23, ((9, text.format(i)),)) for i in range(3))
     short = freeze("E-8", (vms[4],), 9, 11, ((9, "Freeze of web_4 at 00:11 UTC"),), duration=5)
-    later = Event("E-9", "Redeploy", (vms[5],), (("DegradedHardware", "warning"),), 9, 5000, ((9, "Redeploy of web_5 later"),))
+    later = Event("E-9", "Redeploy", (vms[5],), "warning", 9, 5000, ((9, "Redeploy of web_5 later"),))
     lines = {**{(f"E-{i}",): due(CRITICAL, 13) for i in range(3)}, ("E-8",): due(INFO, 1), ("E-9",): 0.012}
     return World(
         "worst-first", "A harmless Freeze in a minute, three critical Reboots within the hour, a Redeploy in days.",
@@ -424,7 +404,7 @@ def failing() -> World:
 def past() -> World:
     vms = web(4)
     user = Event(
-        "E-3", "Reboot", (vms[2],), (("InProgress", "info"),), 10, 10, ((10, "Reboot of web_2 in progress since 00:10 UTC"),),
+        "E-3", "Reboot", (vms[2],), "info", 10, 10, ((10, "Reboot of web_2 in progress since 00:10 UTC"),),
         started=10, ended=14, interruption=60, source="User",
     )  # fmt: skip
     return World(
@@ -463,7 +443,7 @@ def two_jobs() -> World:
     words = "Reboot of web_0 in progress since 00:12 UTC"
     event = reboot("E-1", (other,), 5, 12, ((5, words),), started=12)
     return World(
-        "two-jobs", "The rules select one job of exporters. The dashboards show both.", (Vm("web_1"), other), (event,),
+        "two-jobs", "Two jobs of exporters.", (Vm("web_1"), other), (event,),
         (
             now(15, {(words,): 20 + CRITICAL}), now(15, NOT_STARTED, chosen={"job": "azure-scheduled-events"}),
             coverage(15, report=2), figure(HISTORY, "Events", 15, 1),
@@ -501,7 +481,7 @@ def week() -> World:
         db = Vm(f"db_{day}", scale_set="", down=((at + 16, at + 32),))
         events.append(reboot(f"R-{day}", (db,), at, at + 16, ((at, "Reboot"),), started=at + 16, ended=at + 32, interruption=480))
         spot = Vm(f"spot_{day}", scale_set="spot", gone=at + 8)
-        events.append(Event(f"P-{day}", "Preempt", (spot,), (("Preempt", "critical"),), at, at + 4, ((at, "Preempt"),)))
+        events.append(Event(f"P-{day}", "Preempt", (spot,), "critical", at, at + 4, ((at, "Preempt"),)))
         more += [db, spot]
         if day % 2:
             events.append(reboot(f"C-{day}", (db,), at + 600, at + 640, ((at + 600, "Reboot"),), ended=at + 620, outcome="cancelled"))
@@ -510,7 +490,7 @@ def week() -> World:
         "week", "A week of 59 events.", (*webs, *more), tuple(events),
         (
             figure(HISTORY, "Events", end, 59), figure(HISTORY, "VMs hit", end, 26), figure(HISTORY, "Cancelled", end, 3),
-            figure(HISTORY, "Time lost", end, 42 * 2 * 9 + 7 * 480), figure(HISTORY, "VMs hit most", end, 7),
+            figure(HISTORY, "Time lost", end, 42 * 2 * 9 + 7 * 480), figure(HISTORY, "VMs hit most", end, 7), figure(HISTORY, "Data since", end, 0),
             Truth(HISTORY, "Events per day", 1440, {("Freeze",): 6, ("Reboot",): 2, ("Preempt",): 1}, ("event_type",)),
             Truth(HISTORY, "Interruption per day", 1440, {("Freeze",): 108, ("Reboot",): 480}, ("event_type",)),
             Truth(HISTORY, NOTICE, end, {("Freeze",): 42, ("Reboot",): 10, ("Preempt",): 7}, ("event_type",)),
@@ -518,7 +498,7 @@ def week() -> World:
             Truth(HISTORY, NOTICE, end, {("Freeze",): 9, ("Reboot",): 480}, ("event_type",), "E"),
             Truth(HISTORY, "Scale sets at risk", end, {("web",): 84, ("spot",): 7}, ("vm_scale_set",), "B"),
         ),
-        minutes=end + 8, step=240, rules=("dashboards",),
+        minutes=end + 8, step=240,
     )
 
 

@@ -15,7 +15,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CHART = ROOT / "packaging" / "helm" / "azure-scheduled-events-exporter"
-RULES = sorted([*ROOT.glob("alerts/*.rules.yml"), *ROOT.glob("dashboards/*.rules.yml")])
+RULES = sorted(ROOT.glob("alerts/*.rules.yml"))
 DASHBOARDS = sorted(ROOT.glob("dashboards/azse-*.json"))
 HELM, KUBERNETES_VERSION, KUSTOMIZE = sys.argv[1:]
 

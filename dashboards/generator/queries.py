@@ -1,4 +1,4 @@
-"""What the queries read: series of the exporters, `up`, and the few records that are read if there are any."""
+"""Parts of the queries. They read only the series of the exporters, and `up`."""
 
 EVENT = "cluster,event_id"
 VM = "cluster,job,instance"
@@ -17,10 +17,8 @@ LATELY = "[15m]"
 IS_OPEN = "azure_scheduled_event_open == 1"
 SEEN_TO_END = f"last_over_time(azure_scheduled_event_open{LATELY}) == 0"
 
-# Records of alerts/scheduled-events.rules.yml, which remember longer.
-DOWN = "instance_event:azure_scheduled_event_alert:down"
-RECORDED_WORDS = "event:azure_scheduled_event_message:last"
-TARGETS = "instance:azure_scheduled_events_target:up"
+# For so long, a VM that is down in its Reboot or Redeploy is in its event.
+DOWN_FOR = "[4h]"
 
 WARMING_UP = "azure_scheduled_events_warming_up"
 
@@ -41,16 +39,17 @@ def pending(selection: str, than: int = 0) -> str:
     return f"{lately} unless on ({EVENT}) ({SEEN_TO_END} unless on ({EVENT}) {IS_OPEN})"
 
 
-def with_words(events: str, word: str = "summary") -> str:
+def with_words(events: str, word: str = "summary", within: str = LATELY) -> str:
     """Adds the newest words about each event."""
-    newest = f"topk by ({EVENT}) (1, last_over_time(azure_scheduled_event_message{LATELY}))"
+    newest = f"topk by ({EVENT}) (1, last_over_time(azure_scheduled_event_message{within}))"
     return f"({events}) * on ({EVENT}) group_left ({word}) {newest} ^ 0"
 
 
-def remembered(word: str = "summary") -> str:
-    """The events whose VM is down for more than 15 minutes. Only rules know."""
-    down = f"group by ({EVENT}) ({DOWN}{{{TARGET}}}) unless on ({EVENT}) last_over_time({PRIORITY}{LATELY})"
-    return f"max by (cluster, {word}) (23 * ({down}) * on ({EVENT}) group_left ({word}) {RECORDED_WORDS} ^ 0)"
+def down() -> str:
+    """The events of which no VM has told for 15 minutes, and a VM that has to restart does not answer."""
+    last = f'last_over_time({PRIORITY}{{{TARGET},event_type=~"Reboot|Redeploy"}}{DOWN_FOR}) > {NEAR}'
+    silent = f"{last} and on ({VM}) up == 0 unless on ({EVENT}) last_over_time({PRIORITY}{LATELY})"
+    return with_words(f"max by ({EVENT}) ({silent})", within=DOWN_FOR)
 
 
 def reports() -> str:
