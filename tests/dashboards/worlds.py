@@ -125,7 +125,6 @@ class World:
             return lambda t: value if shown(t) and begin <= t < end else None
 
         event_id = f',event_id="{event.event_id}"'
-        kind = f'{event_id},event_type="{event.event_type}",event_source="{event.source}"'
         known = lambda t: shown(t) and t == vm.last_success(t)  # noqa: E731
         add(vm, "azure_scheduled_event_open", event_id, lambda t: float(t < event.ended) if known(t) else None)
         names = f'{event_id},event_type="{event.event_type}",vm_name="{vm.name}",vm_scale_set="{vm.scale_set}"'
@@ -134,15 +133,12 @@ class World:
         for (begin, words), end in zip(event.words, ends, strict=True):
             labels = f'{event_id},summary="{words}",description="What: {words}"'
             add(vm, "azure_scheduled_event_message", labels, when(begin, 60 * begin, end))
-        own = f'{kind},scope="self"'
-        gauges = {
-            "first_seen_timestamp_seconds": (0, 60 * event.seen),
-            "duration_seconds": (0, event.duration),
-            "observed_interruption_seconds": (event.ended, event.interruption),
-        }
-        for name, (begin, value) in gauges.items():
-            if value is not None and begin < FOREVER:
-                add(vm, f"azure_scheduled_event_{name}", own, when(begin, value))
+        own = f'{event_id},event_type="{event.event_type}",event_source="{event.source}",scope="self"'
+        add(vm, "azure_scheduled_event_first_seen_timestamp_seconds", own, when(0, 60 * event.seen))
+        if event.duration is not None:
+            add(vm, "azure_scheduled_event_duration_seconds", own, when(0, event.duration))
+        if event.interruption is not None:
+            add(vm, "azure_scheduled_event_observed_interruption_seconds", own, when(event.ended, event.interruption))
         if event.not_before is not None:
             name = "azure_scheduled_event_not_before_timestamp_seconds"
             add(vm, name, own, lambda t: 60 * event.start(t) if shown(t) else None)
