@@ -153,10 +153,7 @@ pub(crate) struct ApproveCommand {
     /// Approve all scheduled events that name this VM, of any type.
     #[arg(long = "all-mine", conflicts_with = "event_ids")]
     pub(crate) all_mine: bool,
-    /// Ask for each event. Another answer than `y` or `yes`, and the end of input, is no.
-    #[arg(long = "confirm")]
-    pub(crate) confirm: bool,
-    /// Print what would be approved, but ask and send nothing.
+    /// Print what would be approved, but send nothing.
     #[arg(long = "dry-run")]
     pub(crate) dry_run: bool,
     #[command(flatten)]

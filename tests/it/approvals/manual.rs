@@ -23,7 +23,7 @@ async fn run(arguments: &[&str]) -> Ended {
         .unwrap()
 }
 
-async fn approve(imds: &FakeImds, arguments: &[&str]) -> Ended {
+pub(super) async fn approve(imds: &FakeImds, arguments: &[&str]) -> Ended {
     let url = format!("--imds.url={}", imds.base());
     run(&[&["approve", &url], arguments].concat()).await
 }
@@ -187,6 +187,16 @@ async fn temporary_failures_are_repeated() {
     let ended = approve(&imds, &[TYPED]).await;
     assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
     assert_eq!(imds.posts(), 2);
+}
+
+#[tokio::test]
+async fn an_approval_is_not_repeated_for_an_event_that_has_changed() {
+    let busy = Reply::http("503 Busy", &[], "");
+    let changed = Reply::ok(RESTART.replace("Reboot", "Redeploy"));
+    let imds = FakeImds::scripted([Reply::ok(RESTART), busy, changed]).await;
+    let ended = approve(&imds, &[TYPED]).await;
+    assert_eq!(ended.status.code(), Some(2), "{}", text(&ended.stderr));
+    assert_eq!(imds.posts(), 1);
 }
 
 /// A single connection that hangs costs one `--imds.timeout`.

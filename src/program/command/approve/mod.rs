@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use serde::Serialize;
 use tokio::time::sleep;
 
-use self::text::{announcement, differences, nothing_to_approve, sentence, states};
+use self::text::{announcement, nothing_to_approve, sentence, states};
 use super::query::{self, OwnVm, WaitNotice};
 use crate::{
     azure::{
@@ -19,7 +19,6 @@ use crate::{
     base::{
         text::sanitize,
         time::{Clock, Timestamp},
-        worker::Worker,
     },
     program::{
         CommandError,
@@ -61,14 +60,14 @@ pub(super) async fn run(
     }
     let mut results = Vec::new();
     for event in chosen {
-        let outcome = decide(event, flags, &vm, clock).await?;
-        results.push((event.clone(), outcome));
+        // The approval does not depend on who reads it.
+        let announcement = announcement(event, &vm, clock.now().wall);
+        io::stderr().write_all(announcement.as_bytes()).ok();
+        results.push((event, decide(event, flags)));
     }
-    if flags.confirm && results.iter().any(is_to_be_sent) {
-        confirm_again(&mut client, settings, flags, &mut results, &vm, clock).await?;
-    }
-    let to_be_sent = results.iter().filter(|it| is_to_be_sent(it));
-    let to_be_sent: Vec<_> = to_be_sent.map(|(event, _)| event).collect();
+    let to_be_sent = results.iter();
+    let to_be_sent = to_be_sent.filter(|(_, outcome)| *outcome == ApproveOutcome::Approved);
+    let to_be_sent: Vec<_> = to_be_sent.map(|(event, _)| *event).collect();
     if !to_be_sent.is_empty() {
         let _notice = WaitNotice::start(settings);
         send(&mut client, settings, &to_be_sent, clock).await?;
@@ -76,71 +75,17 @@ pub(super) async fn run(
     report(&results, flags.query.output)
 }
 
-fn is_to_be_sent((_, outcome): &(Event, ApproveOutcome)) -> bool {
-    *outcome == ApproveOutcome::Approved
-}
-
-/// Prints what the event is. [`ApproveOutcome::Approved`] where the approval is to be sent.
-async fn decide(
-    event: &Event,
-    flags: &ApproveCommand,
-    vm: &OwnVm,
-    clock: Clock,
-) -> Result<ApproveOutcome, CommandError> {
-    // The approval does not depend on who reads it.
-    let announcement = announcement(event, vm, clock.now().wall);
-    io::stderr().write_all(announcement.as_bytes()).ok();
-    Ok(if event.is_advisory() {
+/// [`ApproveOutcome::Approved`] where the approval is to be sent.
+fn decide(event: &Event, flags: &ApproveCommand) -> ApproveOutcome {
+    if event.is_advisory() {
         ApproveOutcome::Advisory
     } else if event.status == Status::Started {
         ApproveOutcome::AlreadyStarted
     } else if flags.dry_run {
         ApproveOutcome::DryRun
-    } else if flags.confirm && !is_confirmed(event).await? {
-        ApproveOutcome::Declined
     } else {
         ApproveOutcome::Approved
-    })
-}
-
-/// Reads the document again after the answers, which may have come late, and asks again for each event that is not as
-/// it was shown.
-async fn confirm_again(
-    client: &mut Client,
-    settings: &ImdsSettings,
-    flags: &ApproveCommand,
-    results: &mut [(Event, ApproveOutcome)],
-    vm: &OwnVm,
-    clock: Clock,
-) -> Result<(), CommandError> {
-    let mut is_current = false;
-    while !is_current && results.iter().any(is_to_be_sent) {
-        is_current = true;
-        client.forget_document();
-        let notice = WaitNotice::start(settings);
-        let document = query::read_first(client, settings, clock).await?;
-        drop(notice);
-        for result in results.iter_mut().filter(|it| is_to_be_sent(it)) {
-            let (shown, outcome) = result;
-            let now = find(&document, &shown.id).ok_or_else(|| {
-                let cause = missing(&document, &shown.id).message;
-                CommandError::new(format!("not approved, nothing was sent: {cause}"))
-            })?;
-            check_contradiction(&document, now)?;
-            let differences = differences(shown, now);
-            if differences.is_empty() {
-                continue;
-            }
-            let (kind, id) = (shown.event_type.as_str(), &shown.id);
-            let changed = format!("{kind} {id} has changed: {}", differences.join("; "));
-            let text = format!("{}.\n", sanitize(&changed));
-            io::stderr().write_all(text.as_bytes()).ok();
-            *outcome = decide(now, flags, vm, clock).await?;
-            *shown = now.clone();
-            is_current &= !is_to_be_sent(result);
-        }
     }
-    Ok(())
 }
 
 /// Sends the approval. After anything but a 200 the document shows whether it has had an effect; a temporary failure is
@@ -174,7 +119,7 @@ async fn send(
         if are(&|shown, event| is_approved(shown, event, now)) {
             return Ok(());
         }
-        let is_unchanged = are(&|shown, event| differences(shown, event).is_empty());
+        let is_unchanged = are(&is_unchanged);
         if let Some(delay) = query::retry_delay(&cause, began, clock).filter(|_| is_unchanged) {
             sleep(delay).await;
             continue;
@@ -202,11 +147,18 @@ fn is_approved(shown: &Event, event: &Event, now: Timestamp) -> bool {
     is_early && (event.status == Status::Started || event.not_before.is_none())
 }
 
-fn report(results: &[(Event, ApproveOutcome)], output: Output) -> Result<String, CommandError> {
-    let line = |(event, result): &(Event, ApproveOutcome)| match output {
-        Output::Table => Ok(sentence(event, *result)),
+/// Whether a later document shows what was approved.
+fn is_unchanged(shown: &Event, event: &Event) -> bool {
+    shown.kind() == event.kind()
+        && shown.status == event.status
+        && shown.resources == event.resources
+}
+
+fn report(results: &[(&Event, ApproveOutcome)], output: Output) -> Result<String, CommandError> {
+    let line = |&(event, result): &(&Event, ApproveOutcome)| match output {
+        Output::Table => Ok(sentence(event, result)),
         Output::Json => azure_json::to_text(&Report {
-            result: *result,
+            result,
             event: AzureForm(event),
         }),
     };
@@ -236,34 +188,14 @@ fn chosen<'a>(
             events.push(event);
         }
     }
-    for event in &events {
-        check_contradiction(document, event)?;
+    let contradictory = |event: &&&Event| document.contradictory.contains(&event.id);
+    match events.iter().find(contradictory) {
+        Some(event) => Err(CommandError::new(format!(
+            "event {:?} is not approved: the document contradicts itself about it (see the log lines above)",
+            event.id.as_str()
+        ))),
+        None => Ok(events),
     }
-    Ok(events)
-}
-
-fn check_contradiction(document: &Document, event: &Event) -> Result<(), CommandError> {
-    if !document.contradictory.contains(&event.id) {
-        return Ok(());
-    }
-    let id = event.id.as_str();
-    Err(CommandError::new(format!(
-        "event {id:?} is not approved: the document contradicts itself about it (see the log lines above)"
-    )))
-}
-
-/// The end of input, and an answer that is no text, is no.
-async fn is_confirmed(event: &Event) -> Result<bool, CommandError> {
-    // A thread of its own: meanwhile IMDS may close the connection.
-    let stdin = Worker::start("stdin")
-        .map_err(|cause| CommandError::system("cannot start a thread", &cause))?;
-    let question = format!("Approve {} {}? [y/N] ", event.event_type.as_str(), event.id);
-    io::stderr().write_all(sanitize(&question).as_bytes()).ok();
-    let mut answer = String::new();
-    let read = move || io::stdin().read_line(&mut answer).map(|_length| answer);
-    let answer = stdin.run(read).await.and_then(Result::ok);
-    let answer = answer.unwrap_or_default().trim().to_ascii_lowercase();
-    Ok(["y", "yes"].contains(&answer.as_str()))
 }
 
 fn find<'a>(document: &'a Document, id: &EventId) -> Option<&'a Event> {
@@ -294,8 +226,6 @@ enum ApproveOutcome {
     Approved,
     /// A dry run sent nothing.
     DryRun,
-    /// The answer to `--confirm` was no; nothing was sent.
-    Declined,
     /// The event has started; nothing was sent.
     AlreadyStarted,
     /// An advisory has nothing to approve; nothing was sent.

@@ -60,7 +60,6 @@ pub(super) fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
     let result = match outcome {
         ApproveOutcome::Approved => format!("Approved: {kind} {id} may start at any moment now."),
         ApproveOutcome::DryRun => format!("Dry run: {kind} {id} was not approved."),
-        ApproveOutcome::Declined => format!("{kind} {id} was not approved."),
         ApproveOutcome::AlreadyStarted => {
             format!("{kind} {id} has already started; nothing was sent.")
         }
@@ -108,44 +107,6 @@ fn affected(event: &Event, vm: &OwnVm) -> String {
         "It acts on {all} that it names ({own}): {}",
         listed.join(", ")
     )
-}
-
-/// What differs between an event as it was shown and as it is now, of what an answer depends on.
-pub(super) fn differences(shown: &Event, now: &Event) -> Vec<String> {
-    let lines = |event: &Event| {
-        let names = event.resources.as_deref().map(|names| {
-            let mut names: Vec<_> = names
-                .iter()
-                .map(|name| resource_name(name).to_ascii_lowercase())
-                .collect();
-            names.sort_unstable();
-            names.dedup();
-            names.join(", ")
-        });
-        let duration = event.duration_seconds.map(Duration::from_secs);
-        [
-            ("type", event.event_type.as_str().to_owned()),
-            ("status", event.status.as_str().to_owned()),
-            (
-                "source",
-                event
-                    .source
-                    .as_ref()
-                    .map_or(Source::NOT_GIVEN, Source::as_str)
-                    .to_owned(),
-            ),
-            (
-                "duration",
-                duration.map_or_else(|| "unknown".to_owned(), in_words),
-            ),
-            ("resources", names.unwrap_or_else(|| "unknown".to_owned())),
-        ]
-    };
-    let pairs = lines(shown).into_iter().zip(lines(now));
-    pairs
-        .filter(|((_, was), (_, is))| was != is)
-        .map(|((what, was), (_, is))| format!("{what} {was} is now {is}"))
-        .collect()
 }
 
 pub(super) fn nothing_to_approve(document: &Document, now: Timestamp) -> String {
