@@ -27,7 +27,7 @@ pub struct RequestedVersion {
 
 label_values! {
     /// A field of an event that older versions do not have, by its name in the document.
-    EventField {
+    pub enum EventField {
         Description = "Description",
         EventSource = "EventSource",
         DurationInSeconds = "DurationInSeconds",

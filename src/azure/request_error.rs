@@ -6,7 +6,7 @@ use crate::base::label::label_values;
 
 label_values! {
     /// Why a request to IMDS failed: the closed set of values of the label `reason`.
-    FailureReason {
+    pub enum FailureReason {
         /// The body was truncated or too large.
         Body = "body",
         /// No connection, or a reset one.

@@ -1,17 +1,30 @@
-//! Enumerations that are the values of a label, of a log field or of a JSON member.
+//! Enumerations that are the values of a label, an attribute, a log field or a member of JSON.
 
-/// An enumeration with all its values, in their order, and their text.
+/// An enumeration with all its values, in their order, and their text. Where each also has words for people, they are
+/// `words`.
 macro_rules! label_values {
-    ($(#[$meta:meta])* $set:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)* }) => {
+    ($(#[$meta:meta])* $vis:vis enum $set:ident { $($(#[$doc:meta])* $value:ident = $text:literal,)* }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $set { $($(#[$doc])* $value,)* }
+        $vis enum $set { $($(#[$doc])* $value,)* }
 
         impl $set {
-            pub const ALL: [Self; [$($text),*].len()] = [$(Self::$value),*];
+            $vis const ALL: [Self; [$($text),*].len()] = [$(Self::$value),*];
 
-            pub fn as_str(self) -> &'static str {
+            $vis fn as_str(self) -> &'static str {
                 match self { $(Self::$value => $text,)* }
+            }
+        }
+
+        // Some are used by tests alone.
+        const _: &[$set] = &$set::ALL;
+    };
+    ($(#[$meta:meta])* $vis:vis enum $set:ident { $($value:ident = $text:literal, $words:literal;)* }) => {
+        $crate::base::label::label_values! { $(#[$meta])* $vis enum $set { $($value = $text,)* } }
+
+        impl $set {
+            fn words(self) -> &'static str {
+                match self { $(Self::$value => $words,)* }
             }
         }
     };

@@ -9,7 +9,7 @@ pub(super) const MAX_ANOMALIES: usize = 64;
 
 label_values! {
     /// Values of the label `kind`.
-    AnomalyKind {
+    pub enum AnomalyKind {
         /// An entry of `Events` contradicts another one, itself, or an earlier document. The event is never approved.
         Contradiction = "contradiction",
         /// `Description` is too long or not a string.

@@ -8,7 +8,7 @@ label_values! {
     /// Whether `Resources` of an event names this VM.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    EventScope {
+    pub enum EventScope {
         Other = "other",
         #[serde(rename = "self")]
         Own = "self",

@@ -1,6 +1,6 @@
 //! The decision of this exporter about the approval of an event, and its reason.
 
-use crate::base::time::Timestamp;
+use crate::base::{label::label_values, time::Timestamp};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalDecision {
@@ -48,58 +48,38 @@ pub enum ApprovalDecision {
     Withheld(SkipReason),
 }
 
-/// An enumeration of reasons, each with its value of `reason` in the JSON and the log, and the words for people.
-macro_rules! reasons {
-    ($(#[$meta:meta])* $set:ident { $($reason:ident: $name:literal, $words:literal,)* }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $set { $($reason,)* }
-
-        impl $set {
-            /// The value of `reason` in the JSON and the log.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$reason => $name,)* }
-            }
-
-            fn words(self) -> &'static str {
-                match self { $(Self::$reason => $words,)* }
-            }
-        }
-    };
-}
-
-reasons! {
+label_values! {
     /// The flag that allows an approval.
-    ApprovalReason {
-        UserEvent: "user_event", "a user requested it (--approve.user-events)",
-        GroupEvent: "group_event", "a user requested it (--approve.user-events, --approve.for=group)",
-        ShortFreeze: "short_freeze", "it is a short freeze (--approve.freeze-below)",
+    pub enum ApprovalReason {
+        UserEvent = "user_event", "a user requested it (--approve.user-events)";
+        GroupEvent = "group_event", "a user requested it (--approve.user-events, --approve.for=group)";
+        ShortFreeze = "short_freeze", "it is a short freeze (--approve.freeze-below)";
     }
 }
 
-reasons! {
+label_values! {
     /// Why an event is not approved.
-    SkipReason {
-        Off: "off", "Approvals are off. The event starts at NotBefore, or earlier if someone approves it",
-        OffAndDue: "off", "Approvals are off. The event has no NotBefore and may start at any moment",
-        Contradictory: "contradictory", "the documents contradict each other about it",
-        Ended: "ended", "it has ended",
-        Advisory: "advisory", "Advisory: nothing to approve",
-        NotScheduled: "not_scheduled", "it has started, or is not Scheduled",
-        IdentityUnknown: "identity_unknown", "the name of this VM is not known for certain",
-        NameContradiction: "name_contradiction", "--vm.name differs from the name in instance metadata",
-        ResourcesUnknown: "resources_unknown", "its resources are missing",
-        OtherVm: "other_vm", "it does not name this VM",
-        Deletion: "deletion", "an event that ends the VM is never approved",
-        TypeUnknown: "type_unknown", "its type is unknown",
-        SourceMissing: "source_unknown", "its source was not given",
-        SourceUnknown: "source_unknown", "its source is unknown",
-        DurationUnknown: "duration_unknown", "its duration is unknown",
-        NotAskedFor: "not_asked_for", "no --approve flag covers it",
-        NotBeforeUnknown: "not_before_unknown", "its NotBefore is missing",
-        NotBeforePassed: "not_before_passed", "NotBefore has passed: it may start without an approval",
-        GaveUp: "gave_up", "it was refused, or had no answer, too often",
-        ResultUnknown: "result_unknown", "an earlier process sent the approval and ended before the answer",
+    pub enum SkipReason {
+        Off = "off", "Approvals are off. The event starts at NotBefore, or earlier if someone approves it";
+        OffAndDue = "off", "Approvals are off. The event has no NotBefore and may start at any moment";
+        Contradictory = "contradictory", "the documents contradict each other about it";
+        Ended = "ended", "it has ended";
+        Advisory = "advisory", "Advisory: nothing to approve";
+        NotScheduled = "not_scheduled", "it has started, or is not Scheduled";
+        IdentityUnknown = "identity_unknown", "the name of this VM is not known for certain";
+        NameContradiction = "name_contradiction", "--vm.name differs from the name in instance metadata";
+        ResourcesUnknown = "resources_unknown", "its resources are missing";
+        OtherVm = "other_vm", "it does not name this VM";
+        Deletion = "deletion", "an event that ends the VM is never approved";
+        TypeUnknown = "type_unknown", "its type is unknown";
+        SourceMissing = "source_unknown", "its source was not given";
+        SourceUnknown = "source_unknown", "its source is unknown";
+        DurationUnknown = "duration_unknown", "its duration is unknown";
+        NotAskedFor = "not_asked_for", "no --approve flag covers it";
+        NotBeforeUnknown = "not_before_unknown", "its NotBefore is missing";
+        NotBeforePassed = "not_before_passed", "NotBefore has passed: it may start without an approval";
+        GaveUp = "gave_up", "it was refused, or had no answer, too often";
+        ResultUnknown = "result_unknown", "an earlier process sent the approval and ended before the answer";
     }
 }
 

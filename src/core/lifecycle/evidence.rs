@@ -21,7 +21,7 @@ label_values! {
     /// How an event ended, as far as the evidence shows: the values of the label `outcome`.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
-    Outcome {
+    pub enum Outcome {
         /// It left the document before `NotBefore`, and polls were frequent enough to see a start.
         Cancelled = "cancelled",
         /// It was seen as Started, was listed until its `NotBefore`, was approved, or ended with a boot of this VM.

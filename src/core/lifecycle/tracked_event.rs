@@ -142,7 +142,7 @@ impl MissingMembers {
 
 label_values! {
     /// The progress of an event, as seen by this exporter.
-    Phase {
+    pub enum Phase {
         /// Advice that never starts.
         Advisory = "advisory",
         Scheduled = "scheduled",

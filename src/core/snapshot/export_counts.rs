@@ -6,7 +6,7 @@ use crate::base::label::label_values;
 
 label_values! {
     /// Why an attempt to export failed: the closed set of values of the label `reason`.
-    ExportFailure {
+    pub enum ExportFailure {
         /// No connection, or a reset one.
         Connect = "connect",
         /// A success that is not OTLP, such as a web page, or a response that is not gRPC.
@@ -33,7 +33,7 @@ label_values! {
 
 label_values! {
     /// Why a span or log record will never be exported: the closed set of values of the label `reason`.
-    DropReason {
+    pub enum DropReason {
         /// The collector rejected it.
         Rejected = "rejected",
         /// It was the oldest of a full spool.

@@ -10,7 +10,7 @@ use crate::{
 
 label_values! {
     /// The result of an approval: the closed set of values of the label `result`.
-    ApprovalResult {
+    pub enum ApprovalResult {
         /// IMDS accepted it.
         Approved = "approved",
         /// A dry run would have sent it.

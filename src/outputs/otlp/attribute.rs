@@ -6,30 +6,11 @@ use opentelemetry::{Array, KeyValue, StringValue, Value};
 
 use crate::{
     azure::event::{Source, resource_name},
-    base::{text::sanitize, time::Timestamp},
+    base::{label::label_values, text::sanitize, time::Timestamp},
     core::lifecycle::TrackedEvent,
 };
 
-/// An enum of names that `docs/reference.md` lists.
-macro_rules! closed_set {
-    ($(#[$meta:meta])* $vis:vis enum $set:ident { $($variant:ident = $name:literal,)* }) => {
-        $(#[$meta])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        $vis enum $set { $($variant),* }
-
-        impl $set {
-            #[cfg(test)]
-            pub(in crate::outputs::otlp) const ALL: &[Self] = &[$(Self::$variant),*];
-
-            $vis fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $name),* }
-            }
-        }
-    };
-}
-pub(super) use closed_set;
-
-closed_set! {
+label_values! {
     /// The keys of attributes.
     pub(in crate::outputs::otlp) enum Key {
         Id = "azure.scheduled_event.id",

@@ -14,13 +14,13 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{
-    attribute::{self, Key, closed_set},
+    attribute::{self, Key},
     resource::SERVICE,
     trace::{self, NAMESPACE, SpanPhase},
 };
 use crate::{
     azure::event::{EventScope, Source},
-    base::time::Timestamp,
+    base::{label::label_values, time::Timestamp},
     core::{
         assessment,
         lifecycle::{Rescheduling, TrackedEvent, Transition, TransitionKind},
@@ -28,9 +28,8 @@ use crate::{
     },
 };
 
-closed_set! {
+label_values! {
     /// What happened: the names of log records, which are the values of `EventName` in OTLP.
-    #[derive(PartialOrd, Ord, Hash)]
     pub enum EventName {
         Advisory = "azure.scheduled_event.advisory",
         Amended = "azure.scheduled_event.amended",

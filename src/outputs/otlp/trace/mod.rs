@@ -26,7 +26,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use uuid::{Uuid, uuid};
 
 use super::{
-    attribute::{self, Key, closed_set},
+    attribute::{self, Key},
     resource::scope,
 };
 use crate::{
@@ -34,7 +34,7 @@ use crate::{
         Identity,
         event::{Event, EventScope},
     },
-    base::{text::sanitize, time::Timestamp},
+    base::{label::label_values, text::sanitize, time::Timestamp},
     core::lifecycle::{TrackedEvent, Transition, TransitionKind},
 };
 
@@ -44,7 +44,7 @@ const PREFIX: &str = "scheduled_event";
 /// Jaeger 2 warns of a span that ends at its start: "negative duration".
 const MIN_LENGTH: Duration = Duration::from_nanos(1);
 
-closed_set! {
+label_values! {
     pub(in crate::outputs::otlp) enum SpanEventName {
         Rescheduled = "rescheduled",
         ApprovalDecided = "approval_decided",
@@ -67,23 +67,13 @@ pub fn vm_key(identity: Option<&Identity>, vm_name: Option<&str>) -> String {
     known.unwrap_or("unknown").to_ascii_lowercase()
 }
 
-/// The part of an event that a span covers. The strings are hashed into span ids and must never change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SpanPhase {
-    Whole,
-    Announced,
-    Notice,
-    Impact,
-}
-
-impl SpanPhase {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Whole => "event",
-            Self::Announced => "announced",
-            Self::Notice => "notice",
-            Self::Impact => "impact",
-        }
+label_values! {
+    /// The part of an event that a span covers. The strings are hashed into span ids and must never change.
+    pub(super) enum SpanPhase {
+        Whole = "event",
+        Announced = "announced",
+        Notice = "notice",
+        Impact = "impact",
     }
 }
 
