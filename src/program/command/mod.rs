@@ -119,8 +119,7 @@ fn run_once(
 
 /// Sets up logging and cryptography. Fails if it is called twice.
 fn init_process(flags: LogFlags, write_line: WriteLine) -> Result<LogGuard, CommandError> {
-    let log = logs::init(flags, write_line)
-        .map_err(|cause| CommandError::system("cannot set up logging", &cause))?;
+    let log = logs::init(flags, write_line)?;
     rustls::crypto::ring::default_provider()
         .install_default()
         .map_err(|_| CommandError::system("cannot set up cryptography", &"already done"))?;

@@ -1,8 +1,11 @@
 //! Log lines on stderr or, of a Windows service, in the event log; in logfmt or as JSON.
 //!
 //! A separate thread writes the lines, so that a stderr whose reader has stopped cannot block the event loop. Lines
-//! that find its queue full are dropped and counted, and a warning reports them as soon as the queue is empty again.
-//! Libraries log from `warn` on, whatever the level.
+//! that find its queue full are dropped and counted. Libraries log from `warn` on, whatever the level.
+//!
+//! `tracing_appender` is not used for it: it ends the process where no thread is left, does not count lines that cannot
+//! be written, loses their level and name, and reports a full queue at the end of the process on stdout, which blocks
+//! for ever where stdout and stderr are one pipe.
 
 #[cfg(windows)]
 pub(crate) mod event_log;
@@ -11,7 +14,7 @@ use std::{
     io::{self, Write},
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
         mpsc::{self, Receiver, Sender},
     },
     thread,
@@ -23,16 +26,17 @@ use tracing_subscriber::{Layer, filter::Targets, fmt::MakeWriter, layer::Subscri
 
 use crate::{
     base::text::sanitize,
-    program::cli::{LogFlags, LogFormat},
+    program::{
+        CommandError,
+        cli::{LogFlags, LogFormat},
+    },
 };
 
 /// Where the lines go: writes one line of this level and name, which ends in a line feed.
 pub(crate) type WriteLine = fn(Level, &str, &[u8]) -> io::Result<()>;
 
-/// Bytes that wait for stderr; more are dropped. A line that is longer fits into an empty queue.
-const QUEUE_CAPACITY: usize = 1 << 20;
-/// Counted for each line on top of its bytes.
-const LINE_OVERHEAD: usize = 64;
+/// Bytes that wait for stderr, about 1,000 lines; more are dropped. A line that is longer fits into an empty queue.
+const QUEUE_CAPACITY: usize = 1 << 19;
 /// Limit for the last lines of the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -60,17 +64,18 @@ impl Drop for LogGuard {
 }
 
 /// Call it once per process.
-pub(crate) fn init(flags: LogFlags, write_line: WriteLine) -> io::Result<LogGuard> {
-    let (queue, lines) = LineQueue::new(QUEUE_CAPACITY);
+pub(crate) fn init(flags: LogFlags, write_line: WriteLine) -> Result<LogGuard, CommandError> {
+    let (queue, lines) = LineQueue::new();
     let written = queue.clone();
     let (ended, writer_ended) = mpsc::channel();
     let write = move || {
         write_lines(&lines, write_line, &written);
         drop(ended);
     };
-    thread::Builder::new().name("log".to_owned()).spawn(write)?;
+    let thread = thread::Builder::new().name("log".to_owned()).spawn(write);
+    thread.map_err(|cause| CommandError::system("cannot start a thread", &cause))?;
     tracing::subscriber::set_global_default(subscriber(flags, queue.clone()))
-        .map_err(io::Error::other)?;
+        .map_err(|cause| CommandError::system("cannot set up logging", &cause))?;
     Ok(LogGuard {
         queue,
         writer_ended,
@@ -132,17 +137,15 @@ struct Line {
 struct LineQueue {
     /// `None` ends the writer.
     lines: Sender<Option<Line>>,
-    capacity: usize,
     queued_bytes: Arc<AtomicUsize>,
     dropped: Arc<AtomicU64>,
 }
 
 impl LineQueue {
-    fn new(capacity: usize) -> (Self, Receiver<Option<Line>>) {
+    fn new() -> (Self, Receiver<Option<Line>>) {
         let (sender, lines) = mpsc::channel();
         let queue = Self {
             lines: sender,
-            capacity,
             queued_bytes: Arc::default(),
             dropped: Arc::default(),
         };
@@ -150,12 +153,11 @@ impl LineQueue {
     }
 
     fn push(&self, line: Line) {
-        let size = line.text.len() + LINE_OVERHEAD;
-        let queued = self.queued_bytes.load(Ordering::Relaxed);
-        if queued > 0 && queued + size > self.capacity {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+        let (queued, size) = (self.queued_bytes.load(Relaxed), line.text.len());
+        if queued > 0 && queued + size > QUEUE_CAPACITY {
+            self.dropped.fetch_add(1, Relaxed);
         } else {
-            self.queued_bytes.fetch_add(size, Ordering::Relaxed);
+            self.queued_bytes.fetch_add(size, Relaxed);
             // After the last line of the process nobody receives.
             self.lines.send(Some(line)).ok();
         }
@@ -214,25 +216,11 @@ fn write_lines(
     write_line: impl Fn(Level, &str, &[u8]) -> io::Result<()>,
     queue: &LineQueue,
 ) {
-    let (mut reported, mut is_writable) = (0, true);
-    let mut report_dropped = |is_writable| {
-        let count = queue.dropped.load(Ordering::Relaxed);
-        if is_writable && count > reported {
-            // This becomes the next line.
-            tracing::warn!(count = count - reported, "log lines dropped");
-            reported = count;
+    while let Ok(Some(line)) = lines.recv() {
+        if write_line(line.level, line.name, &line.text).is_err() {
+            queue.dropped.fetch_add(1, Relaxed);
         }
-    };
-    while let Ok(Some(line)) = lines.try_recv().or_else(|_| {
-        report_dropped(is_writable);
-        lines.recv()
-    }) {
-        is_writable = write_line(line.level, line.name, &line.text).is_ok();
-        if !is_writable {
-            queue.dropped.fetch_add(1, Ordering::Relaxed);
-        }
-        let size = line.text.len() + LINE_OVERHEAD;
-        queue.queued_bytes.fetch_sub(size, Ordering::Relaxed);
+        queue.queued_bytes.fetch_sub(line.text.len(), Relaxed);
     }
 }
 
@@ -270,7 +258,7 @@ mod tests {
 
     #[test]
     fn lines_keep_their_order_level_and_name() {
-        let (queue, lines) = LineQueue::new(1_000);
+        let (queue, lines) = LineQueue::new();
         tracing::subscriber::with_default(subscriber(FLAGS, queue.clone()), || {
             tracing::warn!(name: "first", field = 1, "one");
             tracing::debug!("hidden");
@@ -283,73 +271,35 @@ mod tests {
     }
 
     #[test]
-    fn lines_beyond_the_capacity_are_counted_and_reported_when_the_queue_is_empty() {
-        let (queue, lines) = LineQueue::new(2 * (LINE_OVERHEAD + 4));
-        for line in ["one\n", "two\n", "three\n", "four\n"] {
+    fn lines_beyond_the_capacity_are_counted() {
+        let (queue, lines) = LineQueue::new();
+        let half = format!("{}\n", "x".repeat(QUEUE_CAPACITY / 2 - 1));
+        for line in [&half, &half, "three\n", "four\n"] {
             push(&queue, line);
         }
-        assert_eq!(queue.dropped.load(Ordering::Relaxed), 2);
-        let output = RefCell::new(String::new());
-        let write_line = |_, _: &str, line: &[u8]| {
-            let text = std::str::from_utf8(line).unwrap();
-            output.borrow_mut().push_str(text);
-            if text.contains("log lines dropped") {
-                queue.lines.send(None).unwrap();
-            }
-            Ok(())
-        };
-        tracing::subscriber::with_default(subscriber(FLAGS, queue.clone()), || {
-            write_lines(&lines, write_line, &queue);
-        });
-        let output = output.into_inner();
-        let report = output.strip_prefix("one\ntwo\n").unwrap();
-        assert!(report.contains("count=2"), "{report}");
-        assert_eq!(output.lines().count(), 3, "{output}");
+        assert_eq!(queue.dropped.load(Relaxed), 2);
+        let expected = format!("INFO  {half}").repeat(2);
+        assert!(written(&queue, &lines) == expected);
     }
 
     #[test]
     fn a_long_line_fits_into_an_empty_queue_only() {
-        let (queue, lines) = LineQueue::new(10);
-        push(&queue, "longer than ten bytes\n");
+        let (queue, lines) = LineQueue::new();
+        let long = format!("{}\n", "x".repeat(QUEUE_CAPACITY));
+        push(&queue, &long);
         push(&queue, "no\n");
-        assert_eq!(written(&queue, &lines), "INFO  longer than ten bytes\n");
-        assert_eq!(queue.dropped.load(Ordering::Relaxed), 1);
-        assert_eq!(queue.queued_bytes.load(Ordering::Relaxed), 0);
+        assert!(written(&queue, &lines) == format!("INFO  {long}"));
+        assert_eq!(queue.dropped.load(Relaxed), 1);
+        assert_eq!(queue.queued_bytes.load(Relaxed), 0);
     }
 
-    /// The report would fail too, and count itself for ever.
     #[test]
-    fn line_that_cannot_be_written_counts_as_dropped_and_is_reported_after_the_next_one_that_can() {
-        let (queue, lines) = LineQueue::new(1_000);
-        let output = RefCell::new(Vec::new());
-        let write_line = |_, _: &str, line: &[u8]| {
-            let text = String::from_utf8(line.to_vec()).unwrap();
-            let result = match &*text {
-                "fails\n" => Err(io::Error::from(io::ErrorKind::WriteZero)),
-                _ => Ok(()),
-            };
-            if text.contains("log lines dropped") {
-                queue.lines.send(None).unwrap();
-            }
-            output.borrow_mut().push(text);
-            result
-        };
+    fn line_that_cannot_be_written_counts_as_dropped() {
+        let (queue, lines) = LineQueue::new();
         push(&queue, "fails\n");
-        thread::scope(|scope| {
-            let late = queue.clone();
-            scope.spawn(move || {
-                while late.dropped.load(Ordering::Relaxed) == 0 {
-                    thread::yield_now();
-                }
-                push(&late, "works\n");
-            });
-            tracing::subscriber::with_default(subscriber(FLAGS, queue.clone()), || {
-                write_lines(&lines, write_line, &queue);
-            });
-        });
-        let output = output.into_inner();
-        assert_eq!(output[..2], ["fails\n", "works\n"]);
-        assert!(output[2].contains("count=1"), "{output:?}");
-        assert_eq!(output.len(), 3, "{output:?}");
+        queue.lines.send(None).unwrap();
+        let write_line = |_, _: &str, _: &[u8]| Err(io::ErrorKind::WriteZero.into());
+        write_lines(&lines, write_line, &queue);
+        assert_eq!(queue.dropped.load(Relaxed), 1);
     }
 }
