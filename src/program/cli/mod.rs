@@ -84,7 +84,7 @@ pub(crate) enum Command {
     Watch(WatchFlags),
     /// Print the version.
     Version,
-    /// Install, remove, start or stop the exporter as a Windows service. Needs an elevated prompt.
+    /// Install or remove the exporter as a Windows service. Needs an elevated prompt.
     #[cfg(windows)]
     #[command(subcommand)]
     Service(ServiceCommand),
@@ -100,10 +100,6 @@ pub(crate) enum ServiceCommand {
     Install(Box<RunFlags>),
     /// Stop and remove the service. The state directory stays.
     Uninstall,
-    /// Start the service and wait until it runs.
-    Start,
-    /// Stop the service and wait until it has saved its state.
-    Stop,
 }
 
 /// The text of the command `version`.

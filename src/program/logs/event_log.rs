@@ -12,7 +12,7 @@ use winsafe::{HEVENTLOG, co};
 use crate::base::{log_id, text::event_log_text};
 
 /// The source of the events.
-pub(crate) const SOURCE: &str = "azure-scheduled-events-exporter";
+const SOURCE: &str = "azure-scheduled-events-exporter";
 
 /// The IDs of lines that have none of their own, by their level.
 const INFO_ID: u32 = 1;

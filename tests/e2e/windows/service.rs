@@ -72,6 +72,16 @@ impl Windows {
         self.wine.run(r"C:\windows\system32\sc.exe", arguments)
     }
 
+    /// The status of a service, once it has stopped.
+    async fn stopped(&self, name: &str) -> String {
+        wait_until_for(WINE_DEADLINE, "the service stops", async || {
+            let status = self.sc(&["query", name]).output;
+            let is_stopped = status.contains("1  STOPPED");
+            if is_stopped { Ok(status) } else { Err(status) }
+        })
+        .await
+    }
+
     pub(super) fn reg(&self, arguments: &[&str]) -> Ended {
         self.wine.run(r"C:\windows\system32\reg.exe", arguments)
     }
@@ -125,10 +135,8 @@ async fn windows_service_starts_at_boot_and_keeps_its_state_over_stop_and_start(
         .iter()
         .find(|state| stopping.output.contains(**state));
     stopping.assert(0, state.unwrap_or(&states[0]));
-    windows.service(&["stop"]).assert(0, "is stopped");
-    let stopped = windows.sc(&["query", NAME]);
-    stopped.assert(0, "1  STOPPED");
-    stopped.assert(0, "WIN32_EXIT_CODE    : 0 ");
+    let stopped = windows.stopped(NAME).await;
+    assert!(stopped.contains("WIN32_EXIT_CODE    : 0 "), "{stopped}");
     let state = windows.wine.path(PROGRAM_DATA).join(NAME);
     assert_state_kept(&state, &seen.0);
 
@@ -164,7 +172,7 @@ async fn windows_service_starts_at_boot_and_keeps_its_state_over_stop_and_start(
 async fn windows_service_is_installed_with_its_flags_and_settings() {
     let windows = Windows::start().await;
     windows
-        .service(&["start"])
+        .service(&["uninstall"])
         .assert(1, "(os error 1060); `service install` installs it");
     windows
         .install(&["--imds.poll-interval=1ms"])
@@ -204,10 +212,9 @@ async fn windows_service_is_installed_with_its_flags_and_settings() {
         .assert(0, "is changed");
     let quoted = format!("{listen} \"{state}\\\" --web.telemetry-path=/other\r\n");
     windows.reg(&["query", SERVICE]).assert(0, &quoted);
-    windows.service(&["start"]).assert(0, "is running");
-    windows.service(&["start"]).assert(0, "is running");
+    windows.sc(&["start", NAME]).assert(0, "");
     windows.page("/other", UP).await;
-    windows.service(&["stop"]).assert(0, "is stopped");
+    windows.service(&["uninstall"]).assert(0, "is uninstalled");
     let saved = windows.wine.path("state of the exporter/state.json");
     assert!(saved.is_file(), "{}", saved.display());
 }
@@ -220,14 +227,7 @@ async fn windows_service_with_invalid_flags_stops_with_code_64() {
         .sc(&["create", "invalid", "binPath=", &command])
         .assert(0, "");
     windows.sc(&["start", "invalid"]).assert(0, "");
-    let stopped = wait_until_for(WINE_DEADLINE, "the service stops", async || {
-        let status = windows.sc(&["query", "invalid"]);
-        let is_stopped = status.output.contains("1  STOPPED");
-        is_stopped
-            .then_some(status.output.clone())
-            .ok_or(status.output)
-    })
-    .await;
+    let stopped = windows.stopped("invalid").await;
     assert!(stopped.contains("WIN32_EXIT_CODE    : 1066 "), "{stopped}");
     assert!(stopped.contains("SERVICE_EXIT_CODE  : 64 "), "{stopped}");
     let events = windows.wine.services_log();

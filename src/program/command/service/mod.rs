@@ -1,15 +1,15 @@
-//! The Windows service: `service install`, `uninstall`, `start` and `stop`.
+//! The Windows service: `service install` and `uninstall`.
 
 mod process;
 
-use std::{env, ffi::OsString, io, process::Command, thread, time::Duration};
+use std::{env, io, process::Command, thread, time::Duration};
 
 use windows_service::{
     Error,
     service::{
         Service, ServiceAccess, ServiceAction, ServiceActionType, ServiceErrorControl,
-        ServiceExitCode, ServiceFailureActions, ServiceFailureResetPeriod, ServiceInfo,
-        ServiceStartType, ServiceState, ServiceStatus, ServiceType,
+        ServiceFailureActions, ServiceFailureResetPeriod, ServiceInfo, ServiceStartType,
+        ServiceState, ServiceType,
     },
     service_manager::{ServiceManager, ServiceManagerAccess},
 };
@@ -54,14 +54,15 @@ const RESTART_RESET: Duration = Duration::from_hours(1);
 /// its default is 10 s. The orderly shutdown takes at most 15 s, with a disk and receivers that hang.
 const PRESHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// For `start` and `stop`.
+/// For the end of the service, which saves its state.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 const WAIT_INTERVAL: Duration = Duration::from_millis(100);
 
 // https://learn.microsoft.com/windows/win32/debug/system-error-codes--1000-1299-
 const ACCESS_DENIED: i32 = 5;
-const ALREADY_RUNNING: i32 = 1056;
 const DOES_NOT_EXIST: i32 = 1060;
+/// As while it stops.
+const ACCEPTS_NO_CONTROL: i32 = 1061;
 const NOT_ACTIVE: i32 = 1062;
 
 /// Runs one of the commands and returns its output for stdout.
@@ -69,8 +70,6 @@ pub(super) fn manage(command: &ServiceCommand) -> Result<String, CommandError> {
     match command {
         ServiceCommand::Install(flags) => install(flags),
         ServiceCommand::Uninstall => uninstall(),
-        ServiceCommand::Start => start(),
-        ServiceCommand::Stop => stop(),
     }
 }
 
@@ -161,7 +160,10 @@ fn make_state_directory() -> io::Result<()> {
 }
 
 fn uninstall() -> Result<String, CommandError> {
-    let service = open(ServiceAccess::QUERY_STATUS | ServiceAccess::STOP | ServiceAccess::DELETE)?;
+    let access = ServiceAccess::QUERY_STATUS | ServiceAccess::STOP | ServiceAccess::DELETE;
+    let service = ServiceManager::local_computer(None::<&str>, ServiceManagerAccess::CONNECT)
+        .and_then(|manager| manager.open_service(NAME, access))
+        .map_err(failed("open the service"))?;
     stop_and_wait(&service)?;
     service.delete().map_err(failed("remove the service"))?;
     // The source was removed, or never registered.
@@ -171,66 +173,25 @@ fn uninstall() -> Result<String, CommandError> {
     ))
 }
 
-fn start() -> Result<String, CommandError> {
-    let service = open(ServiceAccess::QUERY_STATUS | ServiceAccess::START)?;
-    match service.start::<OsString>(&[]) {
-        Err(error) if code(&error) != Some(ALREADY_RUNNING) => {
-            return Err(failed("start the service")(error));
+/// # Errors
+/// When it takes longer than [`WAIT_TIMEOUT`].
+#[expect(clippy::disallowed_methods, reason = "the command has no event loop")]
+fn stop_and_wait(service: &Service) -> Result<(), CommandError> {
+    match service.stop() {
+        Err(error) if code(&error) == Some(NOT_ACTIVE) => return Ok(()),
+        Err(error) if code(&error) != Some(ACCEPTS_NO_CONTROL) => {
+            return Err(failed("stop the service")(error));
         }
         _ => {}
     }
-    let status = wait_until(&service, |state| state != ServiceState::StartPending)?;
-    match (status.current_state, status.exit_code) {
-        (ServiceState::Running, _) => Ok(format!("{NAME} is running\n")),
-        (_, ServiceExitCode::Win32(code) | ServiceExitCode::ServiceSpecific(code)) => {
-            Err(CommandError {
-                message: format!(
-                    "{NAME} ended with code {code}: the event log (Application, source {}) says why",
-                    event_log::SOURCE
-                ),
-                exit_code: 1,
-            })
-        }
-    }
-}
-
-fn stop() -> Result<String, CommandError> {
-    let service = open(ServiceAccess::QUERY_STATUS | ServiceAccess::STOP)?;
-    stop_and_wait(&service)?;
-    Ok(format!("{NAME} is stopped\n"))
-}
-
-fn stop_and_wait(service: &Service) -> Result<(), CommandError> {
-    match service.stop() {
-        Err(error) if code(&error) == Some(NOT_ACTIVE) => Ok(()),
-        Err(error) => Err(failed("stop the service")(error)),
-        Ok(_) => wait_until(service, |state| state == ServiceState::Stopped).map(drop),
-    }
-}
-
-fn open(access: ServiceAccess) -> Result<Service, CommandError> {
-    ServiceManager::local_computer(None::<&str>, ServiceManagerAccess::CONNECT)
-        .and_then(|manager| manager.open_service(NAME, access))
-        .map_err(failed("open the service"))
-}
-
-/// # Errors
-/// When it takes longer than [`WAIT_TIMEOUT`].
-#[expect(clippy::disallowed_methods, reason = "the commands have no event loop")]
-fn wait_until(
-    service: &Service,
-    is_reached: impl Fn(ServiceState) -> bool,
-) -> Result<ServiceStatus, CommandError> {
     let mut waited = Duration::ZERO;
     loop {
-        let status = service
-            .query_status()
-            .map_err(failed("query the service"))?;
-        if is_reached(status.current_state) {
-            return Ok(status);
+        let status = service.query_status();
+        let state = status.map_err(failed("query the service"))?.current_state;
+        if state == ServiceState::Stopped {
+            return Ok(());
         }
         if waited >= WAIT_TIMEOUT {
-            let state = status.current_state;
             let problem = format!("still {state:?} after {} s", WAIT_TIMEOUT.as_secs());
             return Err(CommandError::system(NAME, &problem));
         }
