@@ -14,7 +14,7 @@ use crate::support::{
     DEADLINE, FakeAlertmanager, FakeImds, Pki, RefusingPort, Reply,
     events::{self, event, numbered_id},
     exporter::{Exporter, Metrics, settings},
-    process::{Process, exporter},
+    process::{Process, exporter, page},
 };
 
 /// Short intervals, except that unchanged alerts are not sent again during a test, and ended ones not resolved.
@@ -370,9 +370,12 @@ async fn neither_a_redirect_nor_a_web_page_is_an_answer_and_the_log_says_what_to
     for (reply, expected) in [
         (
             found("https://me:hunter2@login.example/a?token=x"),
-            "to https://xxxxx@login.example/a?xxxxx; redirects are not followed",
+            "HTTP 302 Found to https://login.example; redirects are not followed",
         ),
-        (found("/login"), "/login; redirects are not followed"),
+        (
+            found("/login?token=hunter2"),
+            "HTTP 302 Found to http://127.0.0.1:",
+        ),
         (
             Reply::http("200 OK", &html, page),
             "a web page is no answer of an Alertmanager",
@@ -513,7 +516,7 @@ async fn proxy_is_used_and_named_unless_no_proxy_excepts_the_address() {
     let imds = FakeImds::standing(preempt()).await;
     let refusing = RefusingPort::reserve();
     let proxy = refusing.base().replace("http://", "http://me:hunter2@");
-    for exceptions in ["*", "127.0.0.0/8", "127.0.0.1"] {
+    for exceptions in ["127.0.0.0/8", "https://x/, 127.0.0.1"] {
         let alertmanager = FakeAlertmanager::scripted([]).await;
         let mut command = exporter(&imds);
         command
@@ -537,8 +540,58 @@ async fn proxy_is_used_and_named_unless_no_proxy_excepts_the_address() {
             .arg(format!("--alertmanager.ca-file={}", pki.path("ca.pem")))
             .env("ALL_PROXY", proxy.replace("http://", "http://me:hunter2@"));
         let mut exporter = Process::start_as(&mut command);
+        let shown = format!("proxy={proxy} ");
+        let line = exporter.says("proxy variable is set").await + " ";
+        assert!(
+            line.contains("variable=ALL_PROXY") && line.contains(&shown),
+            "{line}"
+        );
         let line = exporter.says("alertmanager does not answer").await;
-        let shown = proxy.replace("http://", "proxy=http://xxxxx@");
         assert!(line.contains(&shown) && line.contains(error), "{line}");
+    }
+}
+
+/// As reqwest takes them: upper case first, and what cannot be read is not there.
+#[tokio::test]
+async fn odd_proxy_variables_do_not_stop_the_exporter() {
+    let imds = FakeImds::standing(preempt()).await;
+    let proxy = FakeAlertmanager::scripted([]).await;
+    let refusing = RefusingPort::reserve();
+    let mut command = exporter(&imds);
+    command
+        .arg("--alertmanager.url=http://alertmanager.invalid:9093")
+        .env("HTTP_PROXY", proxy.base())
+        .env("http_proxy", refusing.base())
+        .env("HTTPS_PROXY", "socks5://me:hunter2@h:1080")
+        .env("ALL_PROXY", "http://me:hunter2@h:port")
+        .env("NO_PROXY", "https://x/,host/24,a;b,10.0.0.0/33,::/129");
+    let mut exporter = Process::start_as(&mut command);
+    exporter.says("alerts pushed").await;
+    assert!(!proxy.alerts().is_empty());
+    let log = exporter.log();
+    for variable in ["HTTPS_PROXY", "ALL_PROXY"] {
+        let warning = format!("\"variable is not the URL of an HTTP proxy\" variable={variable}");
+        assert!(log.contains(&warning), "{log}");
+    }
+    assert!(!log.contains("hunter2"), "{log}");
+}
+
+#[tokio::test]
+async fn alertmanagers_that_differ_in_their_path_have_a_series_each() {
+    let imds = FakeImds::standing(preempt()).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    let mut command = exporter(&imds);
+    command
+        .args(["a", "b"].map(|path| format!("--alertmanager.url={}/{path}", alertmanager.base())));
+    let mut exporter = Process::start_as(&mut command);
+    let address = exporter.address().await;
+    for path in ["/a/api/v2/alerts", "/b/api/v2/alerts"] {
+        let is_pushed = |it: &FakeAlertmanager| it.requests().iter().any(|it| it.target == path);
+        alertmanager.until(path, is_pushed).await;
+    }
+    let metrics = page(&address, "/metrics").await.unwrap();
+    for name in [alertmanager.base(), format!("{} (2)", alertmanager.base())] {
+        let series = format!("azure_scheduled_events_receiver_up{{receiver=\"{name}\"}} 1");
+        assert!(metrics.contains(&series), "{series}: {metrics}");
     }
 }

@@ -146,13 +146,8 @@ async fn log_lines_about_failed_requests_do_not_contain_a_secret() {
             "{}",
             ended.log
         );
-        assert!(
-            ended
-                .log
-                .contains(&format!("xxxxx@{collector}/xxxxx/v1/traces?xxxxx")),
-            "{}",
-            ended.log
-        );
+        let endpoint = format!("endpoint=http://{collector}/v1/traces ");
+        assert!(ended.log.contains(&endpoint), "{}", ended.log);
         assert_secret(&ended, &collector);
     }
 }
@@ -217,11 +212,7 @@ async fn log_lines_do_not_contain_the_credentials_of_a_proxy_that_refuses_and_re
     let sent = format!("Basic {BASIC}");
     let received = collector.received();
     assert_eq!(received[0].header("proxy-authorization"), Some(&*sent));
-    assert!(
-        ended.log.contains("Basic xxxxx of me:xxxxx"),
-        "{}",
-        ended.log
-    );
+    assert!(ended.log.contains("xxxxx of me:xxxxx"), "{}", ended.log);
     assert_secret(&ended, "collector");
 
     let refusal = Reply::error("407 Proxy Authentication Required", &echo);
@@ -229,7 +220,7 @@ async fn log_lines_do_not_contain_the_credentials_of_a_proxy_that_refuses_and_re
     let environment = proxied(alertmanager.address());
     let authority = Pki::new();
     for (scheme, shown) in [
-        ("http", "Basic xxxxx of me:xxxxx"),
+        ("http", "xxxxx of me:xxxxx"),
         ("https", "proxy authorization required"),
     ] {
         let flags = [
@@ -262,7 +253,7 @@ async fn log_lines_about_a_proxy_and_about_imds_do_not_contain_a_secret() {
     assert_secret(&ended, "proxy");
     for line in lines {
         let mut logged = ended.log.lines().filter(|logged| logged.contains(line));
-        let names_proxy = logged.any(|logged| logged.contains("proxy=http://xxxxx@127.0.0.2:"));
+        let names_proxy = logged.any(|logged| logged.contains("proxy=http://127.0.0.2:"));
         assert!(names_proxy, "{line}: {}", ended.log);
     }
     let imds = format!("--imds.url={}/{SECRET}", refusing.base());

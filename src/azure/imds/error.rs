@@ -134,7 +134,7 @@ fn message(
         FailureReason::Redirect => {
             let location = response.headers.get(header::LOCATION);
             let location = location.map_or("nowhere".into(), |location| {
-                url::redacted(&String::from_utf8_lossy(location.as_bytes()))
+                url::shown(&String::from_utf8_lossy(location.as_bytes()))
             });
             format!(
                 "HTTP {status}, a redirect to {location}, is not followed: IMDS sends none, so a proxy or a captive portal \

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use hyper_util::client::proxy::matcher::Intercept;
 use reqwest::{
-    Client, Proxy, Response, StatusCode, Url,
+    Client, Response, StatusCode, Url,
     header::{CONTENT_TYPE, HeaderMap, LOCATION},
     redirect::Policy,
 };
@@ -14,7 +15,7 @@ use super::{
     proxy,
     resolver::Resolver,
     tls::TlsFiles,
-    url::{Secrets, redacted},
+    url::{Secrets, shown},
 };
 use crate::base::text;
 
@@ -26,8 +27,8 @@ pub(crate) struct ClientOptions<'a> {
     pub(crate) files: &'a TlsFiles,
     /// What names the files of the authorities, the certificate and its key, such as `--ca-file`.
     pub(crate) file_settings: [&'static str; 3],
-    /// As [`proxy::of`] returned it.
-    pub(crate) proxy: Option<&'a Url>,
+    /// As [`proxy::of`] returned it; `None` also where no proxy is to be used.
+    pub(crate) proxy: Option<Intercept>,
     pub(crate) resolver: Resolver,
     /// Else HTTP/1.1 alone.
     pub(crate) is_http2: bool,
@@ -46,12 +47,15 @@ pub(crate) fn client(options: ClientOptions<'_>) -> Result<Client, String> {
         .redirect(Policy::none())
         .referer(false)
         .pool_max_idle_per_host(1)
-        .connect_timeout(options.connect_timeout)
-        .no_proxy();
-    let is_https = |url: &Url| url.scheme() == "https";
+        .connect_timeout(options.connect_timeout);
+    if proxy.is_none() {
+        builder = builder.no_proxy();
+    }
+    let proxy_scheme = proxy.as_ref().and_then(|proxy| proxy.uri().scheme_str());
+    let is_https = [Some(url.scheme()), proxy_scheme].contains(&Some("https"));
     let has_files = *options.files != TlsFiles::default();
     // Without TLS no authorities are needed, and a container may have none.
-    builder = if is_https(url) || proxy.is_some_and(is_https) || has_files {
+    builder = if is_https || has_files {
         let protocol: &[u8] = if options.is_http2 { b"h2" } else { b"http/1.1" };
         let mut config = options.files.config(url, options.file_settings)?;
         config.alpn_protocols = vec![protocol.to_vec()];
@@ -64,30 +68,26 @@ pub(crate) fn client(options: ClientOptions<'_>) -> Result<Client, String> {
     } else {
         builder.http1_only()
     };
-    if let Some(proxy) = proxy.cloned() {
-        builder = builder.proxy(Proxy::all(proxy).map_err(|error| root_cause(&error))?);
-    }
     builder.build().map_err(|error| root_cause(&error))
 }
 
-/// The secrets of a request, which a server may repeat in its response, and those of proxies.
+/// The secrets of a request, which a server may repeat in its response, and those of a proxy.
 pub(crate) fn secrets(url: &Url, headers: &HeaderMap) -> Secrets {
     let mut secrets = Secrets::of(url);
-    for value in headers.values() {
+    let proxy = proxy::of(url);
+    let of_proxy = proxy.as_ref().and_then(Intercept::basic_auth);
+    for value in headers.values().chain(of_proxy) {
         secrets.add_header(&String::from_utf8_lossy(value.as_bytes()));
     }
-    proxy::all().for_each(|proxy| secrets.add_all(&Secrets::of(&proxy)));
     secrets
 }
 
-/// Where a response redirects a request to, without secrets.
-pub(crate) fn redirect(response: &Response) -> Option<String> {
-    if !response.status().is_redirection() {
-        return None;
-    }
-    let location = response.headers().get(LOCATION)?.to_str().ok()?;
-    let target = response.url().join(location);
-    Some(target.map_or_else(|_| redacted(location), |url| redacted(url.as_str())))
+/// Where a response redirects a request for this URL to, without secrets.
+pub(crate) fn redirect(url: &Url, status: StatusCode, headers: &HeaderMap) -> Option<String> {
+    let location = headers.get(LOCATION).filter(|_| status.is_redirection())?;
+    let location = String::from_utf8_lossy(location.as_bytes());
+    let target = url.join(&location);
+    Some(shown(target.as_ref().map_or(&*location, Url::as_str)))
 }
 
 /// Whether the body of a response is a page for people, as of a proxy that asks for a login.

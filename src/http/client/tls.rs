@@ -19,7 +19,7 @@ use rustls::{
     server::ParsedCertificate,
 };
 
-use super::url::redacted;
+use super::url::shown;
 use crate::{
     base::file::{MAX_CERTIFICATES_BYTES, MAX_SECRET_BYTES, read_given},
     http::pem::{self, PairError},
@@ -52,7 +52,7 @@ impl TlsFiles {
             format!(
                 "no client can be made for {}: {cause}; https needs the certificate authorities of the system (package \
                  ca-certificates, or SSL_CERT_FILE) or {ca_setting}",
-                redacted(url.as_str())
+                shown(url.as_str())
             )
         };
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

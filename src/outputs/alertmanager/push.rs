@@ -47,7 +47,7 @@ pub(crate) struct AlertPusher {
     /// Reads credentials and resolves host names.
     worker: Worker,
     counts: watch::Sender<PushCounts>,
-    /// Whether each Alertmanager takes requests, by its URL.
+    /// Whether each Alertmanager takes requests, by its name.
     receivers: watch::Sender<ReceiverStates>,
     queue: AlertQueue,
     /// It has answered a request.
@@ -175,7 +175,7 @@ impl AlertPusher {
             counts.failures += u64::from(pushed.is_err());
         });
         self.show_state(pushed.is_ok());
-        let (alertmanager, proxy) = (self.target.base.as_str(), self.target.shown_proxy());
+        let (alertmanager, proxy) = (self.target.name.as_str(), self.target.shown_proxy());
         if let Err(failure) = pushed {
             let was_failing = std::mem::replace(&mut self.is_failing, true);
             if !was_failing {
@@ -205,7 +205,7 @@ impl AlertPusher {
 
     /// In the gauge `azure_scheduled_events_receiver_up`.
     fn show_state(&self, is_up: bool) {
-        let name = label_value(&self.target.base).into_owned();
+        let name = label_value(&self.target.name).into_owned();
         self.receivers
             .send_if_modified(|states| states.insert(name, is_up) != Some(is_up));
     }
@@ -234,7 +234,7 @@ impl AlertPusher {
             answer => answer,
         };
         self.show_state(answer.is_ok());
-        let (alertmanager, proxy) = (self.target.base.as_str(), self.target.shown_proxy());
+        let (alertmanager, proxy) = (self.target.name.as_str(), self.target.shown_proxy());
         let Err(failure) = answer else {
             info!(alertmanager, proxy, "alertmanager answers");
             self.is_reached = true;

@@ -59,7 +59,7 @@ pub(super) async fn read(
     } else {
         remedy(status)
     };
-    let message = match redirect(&response) {
+    let message = match redirect(response.url(), status, response.headers()) {
         Some(target) => format!("HTTP {status} to {target}"),
         None => describe(status, &body, MAX_MESSAGE, secrets),
     };

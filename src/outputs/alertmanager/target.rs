@@ -33,8 +33,8 @@ pub struct TargetError(pub(crate) String);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its address for messages, without secrets.
-    pub(super) base: String,
+    /// Its URL for messages and metrics, without secrets; with a number if another one has the same.
+    pub(crate) name: String,
     /// Where alerts are posted.
     pub(super) alerts: Url,
     /// What is asked at the start.
@@ -46,8 +46,6 @@ pub struct Target {
     pub files: TlsFiles,
     /// Sent with each request; the values are secrets.
     pub headers: HeaderMap,
-    /// Through which the requests go.
-    pub(super) proxy: Option<Url>,
 }
 
 /// When alerts are pushed again.
@@ -97,9 +95,9 @@ impl Target {
     /// Makes the Alertmanager of a base URL such as `http://alertmanager:9093`, with or without a path before `/api`.
     ///
     /// # Errors
-    /// Also when a variable that names a proxy cannot be read.
+    /// When it is not such a URL.
     pub fn new(base: &str) -> Result<Self, TargetError> {
-        let shown = url::redacted(base);
+        let shown = url::shown(base);
         let error = |why: &str| TargetError(format!("--alertmanager.url: {shown:?} {why}"));
         let url = url::base(base).map_err(|cause| match cause {
             UrlError::Credentials => TargetError(format!(
@@ -129,15 +127,13 @@ impl Target {
             timing: PushTiming::default(),
             files: TlsFiles::default(),
             headers: HeaderMap::new(),
-            proxy: proxy::of(&url).map_err(TargetError)?,
-            base: shown,
+            name: shown,
         })
     }
 
     /// The proxy for messages, without secrets.
     pub(super) fn shown_proxy(&self) -> Option<String> {
-        let proxy = self.proxy.as_ref();
-        proxy.map(|proxy| url::redacted(proxy.as_str()))
+        proxy::of(&self.alerts).as_ref().map(proxy::shown)
     }
 
     /// Unlike IMDS, an Alertmanager may be behind a proxy: proxies of the environment are used.
@@ -155,7 +151,7 @@ impl Target {
             url: &self.alerts,
             files: &self.files,
             file_settings: FILE_FLAGS,
-            proxy: self.proxy.as_ref(),
+            proxy: proxy::of(&self.alerts),
             resolver,
             is_http2: false,
             connect_timeout: CONNECT_TIMEOUT,

@@ -22,7 +22,7 @@ use crate::{
         lifecycle::{TrackedEvent, Transition, TransitionKind},
         snapshot::{PollFailure, SeriesScope},
     },
-    http::web_config::WebConfig,
+    http::{client::proxy, web_config::WebConfig},
     program::config::Config,
 };
 
@@ -47,6 +47,15 @@ pub(super) fn starting(config: &Config) {
     log_api_version(&imds.api_version);
     for ignored in config.otlp.iter().flat_map(|settings| &settings.ignored) {
         warn!("{ignored}");
+    }
+    if config.otlp.is_some() || !config.alertmanagers.is_empty() {
+        for (variable, proxy) in proxy::variables() {
+            if let Some(proxy) = proxy {
+                info!(variable, proxy, "proxy variable is set");
+            } else {
+                warn!(variable, "variable is not the URL of an HTTP proxy");
+            }
+        }
     }
     for note in config.web_config.iter().flat_map(WebConfig::notes) {
         warn!("{note}");

@@ -169,7 +169,7 @@ fn without_secrets(error: String, arguments: &[OsString]) -> String {
         })
         .filter(|value| value.contains("://") || value.contains('@'))
         .fold(error, |error, value| {
-            error.replace(value, &url::redacted(value))
+            error.replace(value, &url::shown(value))
         })
 }
 

@@ -18,7 +18,6 @@ use crate::{
         time::format_duration,
     },
     core::approval,
-    http::client::proxy,
     outputs::{
         alertmanager::{ALERT_LABELS, ClientCertificate, Credentials, Target, TlsFiles},
         otlp::settings::OtlpSettings,
@@ -58,11 +57,7 @@ pub(super) fn otlp() -> Result<Option<OtlpSettings>, CommandError> {
         return Err(CommandError::usage(format!("{variable}: {problem}")));
     }
     // Only an unset variable is an error here.
-    let settings = OtlpSettings::from_env(|name| env::var(name).ok())?;
-    for exporter in settings.iter().flat_map(|settings| &settings.exporters) {
-        proxy::of(&exporter.endpoint).map_err(CommandError::usage)?;
-    }
-    Ok(settings)
+    Ok(OtlpSettings::from_env(|name| env::var(name).ok())?)
 }
 
 /// Refuses flags that have no effect, alone or with this version of the API.
@@ -181,9 +176,14 @@ pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, Co
         .clone()
         .map(Credentials::Basic)
         .or(flags.bearer_token_file.clone().map(Credentials::Bearer));
+    let mut named = BTreeMap::new();
     let target = |url: &String| {
-        let mut target =
-            Target::new(url).map_err(|error| CommandError::usage(error.to_string()))?;
+        let mut target = Target::new(url)?;
+        let number = named.entry(target.name.clone()).or_insert(0);
+        *number += 1;
+        if *number > 1 {
+            target.name = format!("{} ({number})", target.name);
+        }
         target.labels.clone_from(&labels);
         target.credentials.clone_from(&credentials);
         target.files.clone_from(&files);

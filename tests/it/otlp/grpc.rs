@@ -171,7 +171,7 @@ async fn a_wrong_endpoint_is_known_at_the_start() {
         (
             base(&redirecting),
             "http/protobuf",
-            "collector.example/v1/traces; redirects are not followed",
+            "to http://collector.example; redirects are not followed",
         ),
         (base(&page), "http/protobuf", "this is no OTLP receiver"),
     ] {

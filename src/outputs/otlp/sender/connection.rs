@@ -19,6 +19,7 @@ use crate::{
     core::snapshot::{ExportCounts, ExportFailure},
     http::client::{
         http::{self, read_up_to},
+        proxy,
         resolver::Resolver,
         retry::retry_after,
         url::{self, Secrets},
@@ -98,7 +99,7 @@ impl Connection {
             Disposition::Accepted { .. } => {
                 self.recovered();
                 info!(
-                    endpoint = self.settings.redacted_endpoint(),
+                    endpoint = self.settings.shown_endpoint(),
                     proxy = self.shown_proxy(),
                     "the receiver of {} answers",
                     self.settings.signal.records()
@@ -227,7 +228,7 @@ impl Connection {
                 name: log_id::EXPORT_FAILED,
                 reason = reason.as_str(),
                 error = message,
-                endpoint = self.settings.redacted_endpoint(),
+                endpoint = self.settings.shown_endpoint(),
                 proxy = self.shown_proxy(),
                 "{} export failed",
                 self.settings.signal.as_str()
@@ -237,8 +238,7 @@ impl Connection {
 
     /// The proxy for messages, without secrets.
     fn shown_proxy(&self) -> Option<String> {
-        let proxy = client::proxy_of(&self.settings).ok().flatten()?;
-        Some(url::redacted(proxy.as_str()))
+        client::proxy_of(&self.settings).as_ref().map(proxy::shown)
     }
 
     pub(super) fn recovered(&mut self) {

@@ -69,7 +69,7 @@ pub async fn run(
     connection.counts = counts;
     let exporter = &connection.settings;
     info!(
-        endpoint = exporter.redacted_endpoint(),
+        endpoint = exporter.shown_endpoint(),
         gzip = exporter.gzip,
         interval_ms = settings.metric_interval.as_millis(),
         "metric export enabled"

@@ -41,7 +41,7 @@ pub async fn run(mut connection: Connection, spool: SpoolHandle, stop: Cancellat
     let settings = &connection.settings;
     let signal = settings.signal;
     info!(
-        endpoint = settings.redacted_endpoint(),
+        endpoint = settings.shown_endpoint(),
         gzip = settings.gzip,
         durable = spool.is_durable(),
         "{} export enabled",

@@ -12,15 +12,15 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse
 use prost::Message;
 use reqwest::{
     StatusCode,
-    header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION},
+    header::{CONTENT_TYPE, HeaderMap, HeaderValue},
 };
 
 use crate::{
     core::snapshot::ExportFailure,
     http::client::{
         error::{causes, is_tls, root_cause},
-        http::{describe, excerpt, is_web_page},
-        url::{Secrets, redacted},
+        http::{describe, excerpt, is_web_page, redirect},
+        url::Secrets,
     },
     outputs::otlp::settings::{ExporterSettings, Protocol},
 };
@@ -117,10 +117,8 @@ impl Disposition {
         secrets: &Secrets,
     ) -> Self {
         let mut message = describe(status, &body, MAX_MESSAGE, secrets);
-        if let Some(location) = headers.get(LOCATION) {
-            let location = String::from_utf8_lossy(location.as_bytes());
-            let location = redacted(&secrets.mask(&location));
-            message = format!("HTTP {status} to {location}");
+        if let Some(target) = redirect(&settings.endpoint, status, headers) {
+            message = format!("HTTP {status} to {target}");
         }
         let is_https_expected = status == StatusCode::BAD_REQUEST
             && settings.endpoint.scheme() == "http"
@@ -359,8 +357,8 @@ mod tests {
         (405, &[], "", &[(OWN, "http://c:4318/otlp/")], "append /v1/traces to it"),
         (400, &[], "Client sent an HTTP request to an HTTPS server.", &[], "write https://"),
         (302, &[("location", "https://me:secret@c/v1/traces")], "", &[],
-            "to https://xxxxx@c/v1/traces; redirects are not followed"),
-        (308, &[("location", "/login")], "", &[], "HTTP 308 Permanent Redirect to"),
+            "to https://c; redirects are not followed"),
+        (308, &[("location", "/login")], "", &[], "HTTP 308 Permanent Redirect to http://"),
         (200, &[], "", &[GRPC], "no gRPC receiver: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"),
         (415, &[], "", &[GRPC], "no gRPC receiver"),
         (404, &[], "", &[GRPC], "the endpoint has no path"),

@@ -114,8 +114,11 @@ impl OtlpSettings {
 }
 
 impl ExporterSettings {
-    pub(crate) fn redacted_endpoint(&self) -> String {
-        url::redacted(self.endpoint.as_str())
+    /// For messages, without secrets.
+    pub(crate) fn shown_endpoint(&self) -> String {
+        let path = self.signal.path();
+        let has_path = self.endpoint.path().ends_with(&path);
+        url::shown(self.endpoint.as_str()) + if has_path { &path } else { "" }
     }
 }
 

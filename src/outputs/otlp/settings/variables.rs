@@ -174,7 +174,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             return Ok(None);
         };
         let url = url::http(&value).map_err(|error| {
-            let shown = url::redacted(&value);
+            let shown = url::shown(&value);
             let is_named_grpc = value.to_ascii_lowercase().starts_with("grpc");
             let remedy = match (is_grpc, is_named_grpc) {
                 (true, _) => "write a URL such as http://localhost:4317, or https:// for TLS",

@@ -149,10 +149,7 @@ fn transitions_url(text: &str) -> Result<Url, CommandError> {
             UrlError::Query => "give the base alone",
             UrlError::Syntax(_) | UrlError::Scheme => "write it as http://127.0.0.1:10169",
         };
-        flag_error(
-            "url",
-            format!("{:?} {cause}: {remedy}", url::redacted(text)),
-        )
+        flag_error("url", format!("{:?} {cause}: {remedy}", url::shown(text)))
     })?;
     Ok(url::under(&base, "/api/v1/transitions"))
 }
