@@ -40,7 +40,6 @@ fn assert_refusal(arguments: &[&str], ended: &Ended, code: i32, words: &[&str]) 
 
 /// Arguments => words of the error. Those of the parser itself are rows of a unit test of `cli`.
 const REFUSED: &str = r#"
-    -version => '-version' | '--version'
     --imds.url=ftp://x => --imds.url | ftp://x | http
     --imds.url=nowhere => --imds.url | nowhere
     --imds.poll-interval=100ms => --imds.poll-interval | 100ms | 200ms
@@ -59,7 +58,7 @@ const REFUSED: &str = r#"
     --web.listen-address=none --web.config.file=a.yml => --web.config.file: has no effect | none
     --web.listen-address=none --web.allowed-hosts=a.example => --web.allowed-hosts: has no effect | none
     --serving.lead-time=8d => --serving.lead-time: 8d is out of range | from 0s to 7d
-    --alertmanager.ca-file=x.pem => --alertmanager.ca-file: has no effect | --alertmanager.url
+    --alertmanager.ca-file=x.pem => not provided: --alertmanager.url | --alertmanager.ca-file
     --state.directory= => --state.directory: is empty | $STATE_DIRECTORY
     simulate --scenario=no-such-file.json => --scenario | no-such-file.json
     simulate --vm.name= => --vm.name | is empty
@@ -79,8 +78,8 @@ const REFUSED: &str = r#"
     URL --alertmanager.bearer-token-file=/nowhere/token => --alertmanager.bearer-token-file: /nowhere/token
     HTTPS --alertmanager.ca-file=/nowhere/ca.pem => --alertmanager.ca-file: /nowhere/ca.pem cannot be read
     HTTPS --alertmanager.bearer-token-file=/dev/zero => bearer-token-file: /dev/zero is not a regular file
-    HTTPS CA CERT => --alertmanager.cert-file: needs --alertmanager.key-file
-    HTTPS CA KEY => --alertmanager.key-file: needs --alertmanager.cert-file
+    HTTPS CA CERT => not provided: --alertmanager.key-file | --alertmanager.cert-file
+    HTTPS CA KEY => not provided: --alertmanager.cert-file | --alertmanager.key-file
     HTTPS CA KEY --alertmanager.cert-file=FOLDER/reversed.pem => has its certificates in the wrong order
     HTTPS CA CERT --alertmanager.key-file=FOLDER/encrypted.pem => encrypted.pem is encrypted with a passphrase
     URL CERT KEY => --alertmanager.cert-file: has no effect with http
@@ -89,7 +88,9 @@ const REFUSED: &str = r#"
     URL --alertmanager.header=a:␣hunter2␇ => --alertmanager.header: "a" has no value, or one with control characters
     URL --alertmanager.header=a:␣1 --alertmanager.header=A:␣hunter2 => --alertmanager.header: "A" was given before
     URL --alertmanager.header=Host:␣hunter2 => --alertmanager.header: "Host" is set by the exporter
-    --alertmanager.header=a:␣1 => --alertmanager.header: has no effect alone: add --alertmanager.url
+    --alertmanager.header=a:␣hunter2 => not provided: --alertmanager.url | --alertmanager.header
+    --alertmanager.external-label=a=b => not provided: --alertmanager.url | --alertmanager.external-label
+    --alertmanager.bearer-token-file=x => not provided: --alertmanager.url | --alertmanager.bearer-token-file
     URL LABEL=cluster => --alertmanager.external-label: "cluster" has no value: write it as NAME=VALUE
     URL LABEL=cluster= => "cluster=" has an empty value
     URL LABEL=my-cluster=a => "my-cluster=a" has an invalid name
@@ -102,18 +103,18 @@ const REFUSED: &str = r#"
     approve => EVENT_ID
     approve EMPTY => EVENT_ID
     approve 1 --imds.url=nowhere => --imds.url
-    --approve.delay=5s => --approve.delay
-    --approve.dry-run => --approve.dry-run
+    --approve.delay=5s => not provided: <--approve.user-events|--approve.freeze-below | --approve.delay
+    --approve.dry-run => not provided: <--approve.user-events|--approve.freeze-below | --approve.dry-run
     --approve.freeze-below=0 => --approve.freeze-below
     --approve.freeze-below=1h => --approve.freeze-below
     --approve.user-events --approve.delay=1d => --approve.delay
-    --approve.drain=30s => --approve.drain
+    --approve.drain=30s => not provided: <--approve.user-events|--approve.freeze-below | --approve.drain
     --approve.user-events --approve.drain=11m => --approve.drain
     --approve.user-events --approve.delay=10m --approve.drain=6m => --approve.drain
     --approve.user-events --imds.api-version=2019-04-01 => --approve.user-events
     --approve.freeze-below=9s --imds.api-version=2019-08-01 => --approve.freeze-below
-    --approve.for=group => --approve.for: group has no effect without --approve.user-events
-    --approve.for=group --approve.freeze-below=9s => --approve.for: group has no effect without --approve.user-events
+    --approve.for=group => not provided: --approve.user-events | --approve.for
+    --approve.for=group --approve.freeze-below=9s => not provided: --approve.user-events | --approve.for
     --approve.user-events --approve.for=group --approve.drain=60s => --approve.delay: 1m is not longer than --approve.drain=1m
     --approve.for=all => [possible values: self, group]
     watch --url=nowhere => --url: "nowhere" is not a URL

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{
-    Args, ValueEnum,
+    ArgGroup, Args, ValueEnum,
     builder::{
         NonEmptyStringValueParser, OsStringValueParser, PossibleValue, PossibleValuesParser,
         TypedValueParser as _,
@@ -271,7 +271,10 @@ impl ValueEnum for SeriesScope {
 
 /// Nothing is approved without one of the first two.
 #[derive(Debug, Clone, Copy, Args)]
-#[command(next_help_heading = "Approvals")]
+#[command(
+    next_help_heading = "Approvals",
+    group(ArgGroup::new("approved").args(["user_events", "freeze_below"]).multiple(true))
+)]
 pub(crate) struct ApproveFlags {
     /// Approve events requested by a user, so that a restart or redeploy does not wait for NotBefore.
     #[arg(long = "approve.user-events")]
@@ -281,23 +284,30 @@ pub(crate) struct ApproveFlags {
     pub(crate) freeze_below: Option<Duration>,
     /// VMs whose events --approve.user-events approves. Those of other VMs, which may hang, are approved after
     /// --approve.delay.
-    #[arg(long = "approve.for", value_name = "VMS", value_enum, default_value_t = ApproveFor::Own)]
+    #[arg(
+        long = "approve.for",
+        value_name = "VMS",
+        value_enum,
+        default_value_t = ApproveFor::Own,
+        requires_if("group", "user_events")
+    )]
     pub(crate) approve_for: ApproveFor,
     /// How long after the announcement a VM that is not first in Resources, or not among them, approves, if the event
     /// is still Scheduled [default: 60s].
-    #[arg(long = "approve.delay", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long = "approve.delay", value_name = "DURATION", value_parser = parse_duration, requires = "approved")]
     pub(crate) delay: Option<Duration>,
     /// How long /-/serving returns 503, so that a load balancer drains this VM, before an approval is sent; at most 10m
     /// [default: 0s].
-    #[arg(long = "approve.drain", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long = "approve.drain", value_name = "DURATION", value_parser = parse_duration, requires = "approved")]
     pub(crate) drain: Option<Duration>,
     /// Decide, log and count approvals, but send nothing and drain nothing.
-    #[arg(long = "approve.dry-run")]
+    #[arg(long = "approve.dry-run", requires = "approved")]
     pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Alertmanager")]
+#[group(requires = "urls")]
 pub(crate) struct AlertmanagerFlags {
     /// Push alerts for events of this VM to this Alertmanager, such as `http://alertmanager:9093` (repeatable).
     #[arg(long = "alertmanager.url", value_name = "URL")]
@@ -316,10 +326,18 @@ pub(crate) struct AlertmanagerFlags {
     #[arg(long = "alertmanager.ca-file", value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
     /// File with the certificate (PEM) that all Alertmanagers ask for, and those of its issuers.
-    #[arg(long = "alertmanager.cert-file", value_name = "FILE")]
+    #[arg(
+        long = "alertmanager.cert-file",
+        value_name = "FILE",
+        requires = "key_file"
+    )]
     pub(crate) cert_file: Option<PathBuf>,
     /// File with the private key (PEM) of --alertmanager.cert-file.
-    #[arg(long = "alertmanager.key-file", value_name = "FILE")]
+    #[arg(
+        long = "alertmanager.key-file",
+        value_name = "FILE",
+        requires = "cert_file"
+    )]
     pub(crate) key_file: Option<PathBuf>,
     /// Header for each request to an Alertmanager, such as `X-Scope-OrgID: team-1` (repeatable).
     #[arg(long = "alertmanager.header", value_name = "NAME: VALUE")]

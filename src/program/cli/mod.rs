@@ -131,61 +131,35 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, St
         {
             Ok(Parsed::Info(error.to_string()))
         }
-        Err(error) => {
-            let error = with_one_dash(&arguments).unwrap_or_else(|| one_line(&error));
-            Err(without_secrets(error, &arguments))
-        }
+        Err(error) => Err(without_secrets(one_line(&error), &arguments)),
     }
 }
 
-/// The error about a flag with one dash, which programs in Go accept. The parser would say what is wrong with its first
-/// letter.
-fn with_one_dash(arguments: &[OsString]) -> Option<String> {
-    let exporter = Cli::command();
-    let is_flag = |name: &str| {
-        let commands = std::iter::once(&exporter).chain(exporter.get_subcommands());
-        let mut flags = commands.flat_map(clap::Command::get_arguments);
-        name.contains('.')
-            || ["help", "version"].contains(&name)
-            || flags.any(|flag| flag.get_long() == Some(name))
-    };
-    let texts = arguments.iter().skip(1).map_while(|text| text.to_str());
-    let mut names = texts
-        .take_while(|text| *text != "--")
-        .filter_map(|text| text.strip_prefix('-')?.split('=').next());
-    let name = names.find(|name| !name.starts_with('-') && is_flag(name))?;
-    Some(format!(
-        "unexpected argument '-{name}': flags have two dashes, use '--{name}' (--help lists the flags)"
-    ))
+/// The paragraphs of a clap error in one line.
+fn one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.trim_start_matches("error: ").lines().map(str::trim);
+    let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+    lines.join("; ").replace(":; ", ": ")
 }
 
 /// An error may repeat an argument, and a URL in it may hold a secret.
 fn without_secrets(error: String, arguments: &[OsString]) -> String {
     let texts = arguments.iter().filter_map(|argument| argument.to_str());
-    texts
-        .map(|text| match text.split_once('=') {
-            Some((flag, value)) if flag.starts_with('-') => value,
-            _ => text,
-        })
+    // An argument, the value of `--flag=VALUE`, and that of `-oVALUE`.
+    let values = texts.flat_map(|text| {
+        [
+            Some(text),
+            text.split_once('=').map(|(_, value)| value),
+            text.get(2..),
+        ]
+    });
+    values
+        .flatten()
         .filter(|value| value.contains("://") || value.contains('@'))
         .fold(error, |error, value| {
             error.replace(value, &url::shown(value))
         })
-}
-
-/// Joins the paragraphs of a clap error.
-fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let parts: Vec<_> = lines
-        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
-        .map(|line| {
-            line.trim_start_matches("error: ")
-                .trim_start_matches("tip: ")
-        })
-        .collect();
-    let line = parts.join("; ").replace(":; ", ": ");
-    format!("{line} (--help lists the flags)")
 }
 
 #[cfg(test)]
@@ -210,14 +184,10 @@ mod tests {
         --web.listen-address => --web.listen-address
         approve => were not provided: <EVENT_ID>
         list --output=xml => 'xml' for '--output <OUTPUT>'
-        -web.listen-address=:1 => two dashes, use '--web.listen-address'
-        -web.listen-address :1 => two dashes, use '--web.listen-address'
-        -imds.pol-interval=5s => two dashes, use '--imds.pol-interval'
-        -version => two dashes, use '--version'
-        demo -speed=9 => two dashes, use '--speed'
-        list -output=json => two dashes, use '--output'
-        list -output json => two dashes, use '--output'
-        -x => unexpected argument '-x' found
+        list -ohttp://me:hunter2@h => 'http://h' for '--output <OUTPUT>'
+        -web.listen-address=:1 => unexpected argument '-w' found; Usage: exporter
+        --alertmanager.ca-file=x => not provided: --alertmanager.url <URL>; Usage: exporter
+        --approve.dry-run => not provided: <--approve.user-events|--approve.freeze-below <DURATION>>
     "#;
 
     #[test]
@@ -227,7 +197,7 @@ mod tests {
             let arguments: Vec<_> = arguments.split_whitespace().collect();
             let error = parsed(&arguments).unwrap_err();
             assert!(
-                error.contains(words) && !error.contains('\n'),
+                error.contains(words) && !error.contains(['\n', '@']),
                 "{row}: {error}"
             );
         }

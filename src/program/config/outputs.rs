@@ -60,7 +60,7 @@ pub(super) fn otlp() -> Result<Option<OtlpSettings>, CommandError> {
     Ok(OtlpSettings::from_env(|name| env::var(name).ok())?)
 }
 
-/// Refuses flags that have no effect, alone or with this version of the API.
+/// Refuses flags that have no effect with this version of the API.
 pub(super) fn approvals(
     flags: ApproveFlags,
     api_version: &RequestedVersion,
@@ -77,20 +77,6 @@ pub(super) fn approvals(
         Err(flag_error(flag, problem))
     };
     let for_group = flags.approve_for == ApproveFor::Group;
-    if for_group && !flags.user_events {
-        let problem =
-            "group has no effect without --approve.user-events: add that flag, or omit this one";
-        return Err(flag_error("approve.for", problem));
-    }
-    if !flags.user_events && flags.freeze_below.is_none() {
-        let dependent = [
-            ("approve.delay", flags.delay.is_some()),
-            ("approve.drain", flags.drain.is_some()),
-            ("approve.dry-run", flags.dry_run),
-        ];
-        let enabling = "add --approve.user-events or --approve.freeze-below";
-        refuse_alone(&dependent, enabling)?;
-    }
     if flags.user_events {
         require("approve.user-events", EventField::EventSource)?;
     }
@@ -135,37 +121,7 @@ fn delay_and_drain(flags: ApproveFlags) -> Result<(Duration, Duration), CommandE
     Ok((delay, drain))
 }
 
-/// Refuses the flags that are set without the one that enables them.
-fn refuse_alone(flags: &[(&'static str, bool)], enabling: &str) -> Result<(), CommandError> {
-    match flags.iter().find(|(_, is_set)| *is_set) {
-        Some((flag, _)) => {
-            let problem = format!("has no effect alone: {enabling}, or omit it");
-            Err(flag_error(flag, problem))
-        }
-        None => Ok(()),
-    }
-}
-
 pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, CommandError> {
-    if flags.urls.is_empty() {
-        let has_labels = !flags.external_labels.is_empty();
-        let dependent = [
-            (
-                "alertmanager.basic-auth-file",
-                flags.basic_auth_file.is_some(),
-            ),
-            (
-                "alertmanager.bearer-token-file",
-                flags.bearer_token_file.is_some(),
-            ),
-            ("alertmanager.ca-file", flags.ca_file.is_some()),
-            ("alertmanager.cert-file", flags.cert_file.is_some()),
-            ("alertmanager.key-file", flags.key_file.is_some()),
-            ("alertmanager.header", !flags.headers.is_empty()),
-            ("alertmanager.external-label", has_labels),
-        ];
-        refuse_alone(&dependent, "add --alertmanager.url")?;
-    }
     let (labels, headers) = (external_labels(&flags.external_labels)?, headers(flags)?);
     let files = TlsFiles {
         ca: flags.ca_file.clone(),
@@ -193,24 +149,16 @@ pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, Co
     flags.urls.iter().map(target).collect()
 }
 
+/// The flags name both files or neither.
 fn client_certificate(
     flags: &AlertmanagerFlags,
 ) -> Result<Option<ClientCertificate>, CommandError> {
-    let missing = |flag, other| {
-        let problem = format!("needs --{other}: give both, or neither");
-        Err(flag_error(flag, problem))
-    };
-    match (flags.cert_file.clone(), flags.key_file.clone()) {
-        (Some(_), Some(_)) if !flags.urls.iter().any(|url| url.starts_with("https:")) => {
-            let problem =
-                "has no effect with http: write --alertmanager.url with https, or omit it";
-            Err(flag_error("alertmanager.cert-file", problem))
-        }
-        (Some(certificate), Some(key)) => Ok(Some(ClientCertificate { certificate, key })),
-        (Some(_), None) => missing("alertmanager.cert-file", "alertmanager.key-file"),
-        (None, Some(_)) => missing("alertmanager.key-file", "alertmanager.cert-file"),
-        (None, None) => Ok(None),
+    let files = flags.cert_file.clone().zip(flags.key_file.clone());
+    if files.is_some() && !flags.urls.iter().any(|url| url.starts_with("https:")) {
+        let problem = "has no effect with http: write --alertmanager.url with https, or omit it";
+        return Err(flag_error("alertmanager.cert-file", problem));
     }
+    Ok(files.map(|(certificate, key)| ClientCertificate { certificate, key }))
 }
 
 /// The values of `--alertmanager.header` are secrets and in no message.

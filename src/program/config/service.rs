@@ -61,14 +61,21 @@ mod tests {
     use super::*;
     use crate::program::cli::Cli;
 
-    fn check(flag: &str) -> Result<(), String> {
-        let cli = Cli::try_parse_from(["exporter", flag]).unwrap();
+    const ROOT: &str = if cfg!(windows) { r"C:\" } else { "/" };
+
+    fn check(flag: &str, value: &str) -> Result<(), String> {
+        // The two are given together.
+        let mut files = vec!["alertmanager.cert-file", "alertmanager.key-file"];
+        files.retain(|file| *file != flag);
+        let arguments = files.iter().map(|file| format!("--{file}={ROOT}etc"));
+        let given = ["exporter", "--alertmanager.url=https://h"].map(str::to_owned);
+        let arguments = given.into_iter().chain(arguments);
+        let cli = Cli::try_parse_from(arguments.chain([format!("--{flag}={value}")])).unwrap();
         check_service_paths(&cli.run).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_service_needs_absolute_paths() {
-        let root = if cfg!(windows) { r"C:\" } else { "/" };
         for flag in [
             "web.config.file",
             "state.directory",
@@ -78,13 +85,13 @@ mod tests {
             "alertmanager.cert-file",
             "alertmanager.key-file",
         ] {
-            assert_eq!(check(&format!("--{flag}={root}etc")), Ok(()));
-            let error = check(&format!("--{flag}=etc/file")).unwrap_err();
+            assert_eq!(check(flag, &format!("{ROOT}etc")), Ok(()));
+            let error = check(flag, "etc/file").unwrap_err();
             assert!(
                 error.starts_with(&format!("--{flag}: \"etc/file\" is relative")),
                 "{error}"
             );
         }
-        assert_eq!(check("--log.level=info"), Ok(()));
+        assert_eq!(check("log.level", "info"), Ok(()));
     }
 }
