@@ -30,7 +30,7 @@
 //! # Folders
 //!
 //! A folder imports only from the folders above it in this table, and `simulator` only from `base`, `http` and `azure`.
-//! `core` is pure: no clock, no socket, no file. `tests/it/tidy/layers.rs` checks both.
+//! `core` is pure: no clock, no socket, no file; its engine logs. `tests/it/tidy/layers.rs` checks both.
 //!
 //! | folder | purpose |
 //! |---|---|

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{
-    approval::ApprovalPolicy, engine::LogEntry, lifecycle::TransitionKind,
-};
+use azure_scheduled_events_exporter::approval::ApprovalPolicy;
 use serde_json::{Value, json};
 
-use crate::support::simulated_vm::{ID, SimulatedVm, restart};
+use crate::support::{
+    log::LogLine,
+    simulated_vm::{ID, SimulatedVm, restart},
+};
 
 /// A VM that approves whatever it may.
 fn vm() -> SimulatedVm {
@@ -55,7 +56,7 @@ fn advisory_is_never_approved_and_the_maintenance_that_it_becomes_is() {
     assert_eq!(vm.logged(), ["announced"]);
     vm.wait_until(610);
     vm.poll(&[freeze("Scheduled")]);
-    assert_eq!(vm.logged(), ["announced", "ended", "announced", "Sent"]);
+    assert_eq!(vm.logged(), ["announced", "ended", "announced", "sent"]);
     assert_eq!(vm.requested.len(), 1);
 }
 
@@ -69,11 +70,8 @@ fn advisory_has_no_interruption_of_another_event() {
         vm.wait_until(seconds);
         vm.tick();
     }
-    let interrupted = vm.log.iter().filter_map(|entry| match entry {
-        LogEntry::Transition(it) if matches!(it.kind, TransitionKind::Interrupted(_)) => {
-            Some(it.tracked.event.id.as_str())
-        }
-        _ => None,
-    });
-    assert_eq!(interrupted.collect::<Vec<_>>(), [ID]);
+    let is_interruption = |line: &&LogLine| line.name == "INTERRUPTED";
+    let interrupted = vm.log.iter().filter(is_interruption);
+    let interrupted: Vec<_> = interrupted.map(|line| line.field("event_id")).collect();
+    assert_eq!(interrupted, [Some(ID)]);
 }

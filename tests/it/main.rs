@@ -18,6 +18,7 @@ mod imds_errors;
 mod imds_success;
 mod kills;
 mod lifecycle_properties;
+mod log_ids;
 mod malformed;
 #[cfg(target_os = "linux")]
 mod memory;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::LogEntry;
+use tracing::warn;
+
 use crate::{
     azure::{
         document::{Anomalies, Anomaly, AnomalyKind},
@@ -19,16 +20,21 @@ pub(super) struct AnomalyTracker {
 }
 
 impl AnomalyTracker {
-    /// The anomalies of a document that the last one did not have, counted, and as log entries. `transitions` are those
-    /// that the document caused: a status that went back is an anomaly too.
+    /// Logs and counts the anomalies of a document that the last one did not have. `transitions` are those that the
+    /// document caused: a status that went back is an anomaly too.
     pub(super) fn compare(
         &mut self,
         anomalies: Anomalies,
         transitions: &[Transition],
-    ) -> Vec<(AnomalyKind, u64, LogEntry)> {
-        let describe = |anomaly: Anomaly, count| (anomaly.kind, count, LogEntry::Anomaly(anomaly));
-        let regressions = transitions.iter().filter_map(regression);
-        let mut new: Vec<_> = regressions.map(|anomaly| describe(anomaly, 1)).collect();
+    ) -> Vec<(AnomalyKind, u64)> {
+        let mut new = Vec::new();
+        let mut add = |anomaly: &Anomaly, count| {
+            log_anomaly(anomaly);
+            new.push((anomaly.kind, count));
+        };
+        for anomaly in transitions.iter().filter_map(regression) {
+            add(&anomaly, 1);
+        }
         let mut present: BTreeMap<Anomaly, u64> = BTreeMap::new();
         for anomaly in anomalies.described {
             *present.entry(anomaly).or_default() += 1;
@@ -36,19 +42,32 @@ impl AnomalyTracker {
         for (anomaly, count) in &present {
             let more = count.saturating_sub(known(&self.described, anomaly));
             if more > 0 {
-                new.push(describe(anomaly.clone(), more));
+                add(anomaly, more);
             }
         }
         for (&kind, count) in &anomalies.suppressed {
             let count = count.saturating_sub(known(&self.suppressed, &kind));
             if count > 0 {
-                new.push((kind, count, LogEntry::MoreAnomalies { kind, count }));
+                let kind_name = kind.as_str();
+                warn!(
+                    kind = kind_name,
+                    count, "document anomaly: more of this kind"
+                );
+                new.push((kind, count));
             }
         }
         self.described = present;
         self.suppressed = anomalies.suppressed;
         new
     }
+}
+
+pub(crate) fn log_anomaly(anomaly: &Anomaly) {
+    warn!(
+        kind = anomaly.kind.as_str(),
+        detail = anomaly.detail,
+        "document anomaly"
+    );
 }
 
 fn known<K: Ord>(counts: &BTreeMap<K, u64>, key: &K) -> u64 {
@@ -81,7 +100,7 @@ mod tests {
         let mut tracker = AnomalyTracker::default();
         let mut count_new = |unreadable| -> u64 {
             let new = tracker.compare(anomalies(unreadable), &[]);
-            new.iter().map(|(_, count, _)| count).sum()
+            new.iter().map(|(_, count)| count).sum()
         };
         assert_eq!(count_new(0), 1, "the incarnation is missing");
         let unreadable = [0, 3, 3, 100, 103, 103, 0, 1];

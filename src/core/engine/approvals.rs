@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Engine, LogEntry};
+use super::{Engine, log::log_approval};
 use crate::{
     azure::{
         RequestError,
@@ -51,7 +51,7 @@ impl Engine {
         let vm_name = vm_name.as_deref().map_err(|why| *why);
         let evaluation = self.approvals.evaluate(&events, vm_name, may_send, now);
         for (approval, tracked) in evaluation.news {
-            self.log(LogEntry::Approval { approval, tracked });
+            log_approval(&approval, &tracked);
         }
         for event_type in evaluation.dry_runs {
             self.count_approval(&event_type, ApprovalResult::DryRun);

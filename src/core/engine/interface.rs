@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::LogEntry;
 use crate::{
     azure::{Identity, RequestError, document::Answer, event::EventId},
     core::{
@@ -67,7 +66,6 @@ pub enum Input {
 /// An action for the caller. The order within one list is part of the contract.
 #[derive(Debug)]
 pub enum Effect {
-    Log(LogEntry),
     /// The restored state belongs to another VM: keep its file under another name, and let the next poll ask for a
     /// whole document.
     DiscardForeignState,

@@ -1,77 +1,142 @@
-//! The log entries of the engine, as data; `app::logging` writes the lines.
+//! The log lines about an event: one for each transition, and one for each new decision about its approval.
 
-use std::{sync::Arc, time::Duration};
+use tracing::{info, warn};
 
 use crate::{
-    azure::{
-        Identity, RequestError,
-        document::{Anomaly, AnomalyKind},
-    },
-    base::time::Timestamp,
+    azure::event::{EventScope, Source, resource_name},
+    base::{log_id, text::sanitize, time::Timestamp},
     core::{
-        approval::ApprovalDecision,
-        lifecycle::{TrackedEvent, Transition},
-        snapshot::PollFailure,
+        approval::{ApprovalDecision, SkipReason},
+        lifecycle::{TrackedEvent, Transition, TransitionKind},
     },
 };
 
-#[derive(Debug, Clone, PartialEq)]
-pub enum LogEntry {
-    Transition(Transition),
-    /// A document has an anomaly that the last one did not have.
-    Anomaly(Anomaly),
-    /// More anomalies of a kind than are described individually.
-    MoreAnomalies {
-        kind: AnomalyKind,
-        /// How many more than in the last document.
-        count: u64,
-    },
-    /// The first failed poll, or the first with another reason or HTTP status.
-    PollingFailed {
-        failure: PollFailure,
-        /// The events that stay pending meanwhile.
-        pending: usize,
-    },
-    /// The first successful poll, or the first after failures.
-    PollingRecovered {
-        /// The time from the first failure; `None` for the first poll of the process.
-        failed_for: Option<Duration>,
-        incarnation: Option<i64>,
-        pending: usize,
-    },
-    /// Scheduled Events was enabled: events may take until then to appear.
-    WarmingUp {
-        until: Timestamp,
-    },
-    Identified {
-        identity: Arc<Identity>,
-        /// The name in use: `--vm.name`, else that of the identity.
-        vm_name: Option<Arc<str>>,
-    },
-    /// Instance metadata have another name than `--vm.name`.
-    NameContradiction {
-        identity: Arc<Identity>,
-        vm_name: Option<Arc<str>>,
-    },
-    /// Instance metadata could not be read: the first failure, or the first with another reason or HTTP status.
-    IdentityUnavailable {
-        error: Arc<RequestError>,
-        /// Only labels are missing.
-        is_name_known: bool,
-    },
-    ForeignState {
-        /// The id of this VM.
-        vm_id: String,
-    },
-    /// A decision about the approval of an event, when it changes.
-    Approval {
-        approval: ApprovalDecision,
-        tracked: Arc<TrackedEvent>,
-    },
-    /// The first write of the state that failed.
-    StateWriteFailed {
-        error: String,
-    },
-    StateWriteStalled,
-    StateWriteRecovered,
+/// Versions of an event whose lines have its texts: an event that changes with each poll must not fill the disk with the
+/// names of hundreds of VMs.
+const MAX_LINES_WITH_TEXTS: u32 = 30;
+
+/// The VMs that an event names, and its description. `None` in a shortened line, and for a text that the event lacks.
+///
+/// Texts are not truncated: the log is the longest record of an event. Each line is sanitized when it is written, but
+/// logfmt has escaped a value with a space before that, so texts are sanitized here as well.
+fn texts(tracked: &TrackedEvent) -> (Option<String>, Option<String>) {
+    let versions = tracked.times_changed.saturating_add(tracked.times_ended);
+    if versions >= MAX_LINES_WITH_TEXTS {
+        return (None, None);
+    }
+    let names = tracked.event.resources.iter().flatten();
+    let names: Vec<_> = names.map(|name| resource_name(name)).collect();
+    let description = tracked.event.description_text();
+    (
+        Some(sanitize(&names.join(",")).into_owned()),
+        description.map(|text| sanitize(text).into_owned()),
+    )
+}
+
+/// Logs a line about an event: fields of its own, then those of the event. The id is one of `log_id`.
+macro_rules! event_line {
+    ($level:ident, [$($id:ident)?], $message:literal, $tracked:ident, $($name:ident = $value:expr,)*) => {{
+        let event = &$tracked.event;
+        let (resources, description) = texts($tracked);
+        $level!(
+            $(name: log_id::$id,)?
+            $($name = $value,)*
+            event_id = event.id.as_str(),
+            event_type = event.event_type.as_str(),
+            event_status = event.status.as_str(),
+            event_source = event.source.as_ref().map_or("", Source::as_str),
+            resources,
+            not_before = event.not_before.map(Timestamp::rfc3339),
+            duration_seconds = event.duration_seconds,
+            description,
+            $message
+        )
+    }};
+}
+
+pub(super) fn log_approval(approval: &ApprovalDecision, tracked: &TrackedEvent) {
+    macro_rules! line {
+        ($level:ident, $id:ident) => {
+            event_line!(
+                $level,
+                [$id],
+                "approval",
+                tracked,
+                decision = approval.decision(),
+                reason = approval.reason(),
+                at = approval.at().map(Timestamp::rfc3339),
+                detail = approval.message(),
+            )
+        };
+    }
+    match approval {
+        ApprovalDecision::Failed { .. } | ApprovalDecision::Withheld(SkipReason::GaveUp) => {
+            line!(warn, APPROVAL_FAILED);
+        }
+        ApprovalDecision::Sent { .. } => line!(info, APPROVAL_SENT),
+        _ => line!(info, APPROVAL_DECISION),
+    }
+}
+
+pub(super) fn log_transition(transition: &Transition) {
+    let tracked = &*transition.tracked;
+    let event = &tracked.event;
+    let (outcome, interruption) = match &transition.kind {
+        TransitionKind::Ended(outcome) => (Some(outcome.as_str()), tracked.longest_interruption),
+        TransitionKind::Interrupted(interruption) => (None, Some(interruption.length)),
+        _ => (None, None),
+    };
+    let rescheduled_from = match &transition.kind {
+        TransitionKind::Rescheduled(rescheduling) => rescheduling.from.map(Timestamp::rfc3339),
+        _ => None,
+    };
+    macro_rules! line {
+        ($level:ident $(, $id:ident)?) => {
+            event_line!(
+                $level, [$($id)?], "scheduled event", tracked,
+                transition = transition.kind.as_str(),
+                scope = tracked.scope.as_str(),
+                first_seen = tracked.first_seen_at.rfc3339(),
+                started = tracked.started_at.map(Timestamp::rfc3339),
+                rescheduled_from = rescheduled_from,
+                outcome = outcome,
+                observed_interruption_seconds = interruption.map(|length| length.as_secs_f64()),
+                trace_id = format!("{:032x}", u128::from_be_bytes(event.id.trace_id())),
+            )
+        };
+    }
+    let is_other = tracked.scope == EventScope::Other;
+    match &transition.kind {
+        TransitionKind::Amended { was_scope } if is_other && *was_scope != EventScope::Other => {
+            line!(info, LEFT_VM);
+        }
+        TransitionKind::Announced if event.is_advisory() && !is_other => line!(info, ADVISORY),
+        _ if is_other || event.is_advisory() => line!(info),
+        TransitionKind::Announced
+        | TransitionKind::Returned
+        | TransitionKind::Amended {
+            was_scope: EventScope::Other,
+        } => line!(warn, ANNOUNCED),
+        TransitionKind::Rescheduled(_) => line!(warn, RESCHEDULED),
+        TransitionKind::StatusChanged(_) | TransitionKind::Amended { .. } => line!(warn, CHANGED),
+        TransitionKind::Started => line!(warn, STARTED),
+        TransitionKind::Interrupted(_) => line!(warn, INTERRUPTED),
+        TransitionKind::Approved | TransitionKind::ApprovedElsewhere => line!(warn, APPROVED),
+        TransitionKind::Ended(_) => line!(warn, ENDED),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::assessment::fixtures::tracked;
+
+    #[test]
+    fn lines_of_an_event_that_flaps_are_short() {
+        let mut event = tracked("Freeze", "Platform", None);
+        for (changed, ended, has_texts) in [(0, 29, true), (15, 15, false), (3_600, 0, false)] {
+            (event.times_changed, event.times_ended) = (changed, ended);
+            assert_eq!(texts(&event).0.is_some(), has_texts);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! The engine owns the tracked events, the counters, the health of polling, the identity of the VM and the approval
 //! decisions. [`Engine::handle`] takes one [`Input`] and the time, and returns [`Effect`]s for the caller to perform in
-//! their order. It never awaits, reads no clock, and touches no file and no socket. The event loop in `app` and the
+//! their order. It never awaits, reads no clock, and touches no file and no socket; it logs with `tracing`. The event loop in `app` and the
 //! tests drive the same engine.
 //!
 //! Invariants: an input that carries an error ends no event; what is sent of a change comes before the state that
@@ -18,11 +18,9 @@ mod save_schedule;
 
 use std::{sync::Arc, time::Duration};
 
-use self::{anomalies::AnomalyTracker, save_schedule::SaveSchedule};
-pub use self::{
-    interface::{Changes, Effect, EngineConfig, Input},
-    log::LogEntry,
-};
+pub(crate) use self::anomalies::log_anomaly;
+pub use self::interface::{Changes, Effect, EngineConfig, Input};
+use self::{anomalies::AnomalyTracker, log::log_transition, save_schedule::SaveSchedule};
 pub use crate::core::lifecycle::SavedState;
 use crate::{
     azure::{
@@ -151,8 +149,7 @@ impl Engine {
             Input::Delayed(delay) => self.pauses.delay(delay),
             Input::Tick => self.tick(now),
             Input::StateWritten(result) => {
-                let log = self.saves.written(result);
-                self.report_saves(log);
+                self.saves.written(result);
             }
             Input::SpanCounts(counts) => self.outputs().spans = counts,
             Input::LogRecordCounts(counts) => self.outputs().log_records = Some(counts),
@@ -168,8 +165,8 @@ impl Engine {
         if !self.looks_for_pauses() {
             self.pauses.reset();
         }
-        let stalled = self.saves.check_stall(now);
-        self.report_saves(stalled);
+        self.saves.check_stall(now);
+        self.count_failed_saves();
         self.take_effects(now)
     }
 
@@ -218,8 +215,7 @@ impl Engine {
         }
     }
 
-    fn report_saves(&mut self, log: Option<LogEntry>) {
-        self.effects.extend(log.map(Effect::Log));
+    fn count_failed_saves(&mut self) {
         let failures = self.saves.failures();
         // The snapshots share the counters as long as they are equal.
         if self.outputs.state_write_failures != failures {
@@ -243,16 +239,12 @@ impl Engine {
     fn emit(&mut self, transitions: Vec<Transition>) {
         for transition in &transitions {
             Arc::make_mut(&mut self.counters).count(transition);
-            self.log(LogEntry::Transition(transition.clone()));
+            log_transition(transition);
         }
         if !transitions.is_empty() {
             self.saves.mark();
         }
         self.transitions.extend(transitions);
-    }
-
-    fn log(&mut self, entry: LogEntry) {
-        self.effects.push(Effect::Log(entry));
     }
 
     fn take_effects(&mut self, now: Moment) -> Vec<Effect> {

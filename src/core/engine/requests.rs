@@ -2,15 +2,23 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{ENDED_RETENTION, Effect, Engine, LogEntry};
+use tracing::{info, warn};
+
+use super::{ENDED_RETENTION, Effect, Engine, log::log_transition};
 use crate::{
     azure::{
         Identity, RequestError,
         document::{Anomalies, Answer, Document},
         event::{EventScope, VmNames},
     },
-    base::time::{Moment, Timestamp},
-    core::lifecycle::{Tracker, Transition, TransitionKind, WarmUp},
+    base::{
+        log_id,
+        time::{Moment, Timestamp, in_words},
+    },
+    core::{
+        lifecycle::{Tracker, Transition, TransitionKind, WarmUp},
+        snapshot::PollFailure,
+    },
 };
 
 /// A restored state counts as that of this VM if instance metadata have not answered after this time. The end of an
@@ -59,15 +67,12 @@ impl Engine {
         };
         if is_first || ended_failure.is_some() {
             self.saves.mark();
-            self.log(LogEntry::PollingRecovered {
-                failed_for: ended_failure.map(|failure| now.wall.saturating_since(failure.since)),
-                incarnation: self.health.incarnation,
-                pending: self.tracker.pending().count(),
-            });
+            self.log_polling_recovered(ended_failure.as_ref(), now.wall);
         }
         if let Some(until) = warming_up {
             self.saves.mark();
-            self.log(LogEntry::WarmingUp { until });
+            let until = until.rfc3339();
+            info!(until, "warming up: events may take five minutes to appear");
         }
         self.apply(transitions);
         self.evaluate_approvals(true, now);
@@ -79,15 +84,33 @@ impl Engine {
         let last_status = std::mem::replace(&mut self.failed_status, error.status);
         let is_new_status = last_status != error.status;
         let is_new = self.health.fail(error.reason, error.message, now.wall);
-        if let Some(failure) = self
-            .health
-            .failure
-            .clone()
-            .filter(|_| is_new || is_new_status)
-        {
-            let pending = self.tracker.pending().count();
-            self.log(LogEntry::PollingFailed { failure, pending });
+        let failure = self.health.failure.as_ref();
+        if let Some(failure) = failure.filter(|_| is_new || is_new_status) {
+            warn!(
+                name: log_id::POLLING_FAILED,
+                reason = failure.reason.as_str(),
+                error = failure.message,
+                since = failure.since.rfc3339(),
+                pending = self.tracker.pending().count(),
+                "polling failed"
+            );
         }
+    }
+
+    /// `ended`: the failures before; none before the first poll of the process.
+    fn log_polling_recovered(&self, ended: Option<&PollFailure>, now: Timestamp) {
+        let failed_for = ended.map(|failure| in_words(now.saturating_since(failure.since)));
+        let message = match ended {
+            None => "polling started",
+            Some(_) => "polling recovered",
+        };
+        info!(
+            name: log_id::POLLING_RECOVERED,
+            document_incarnation = self.health.incarnation,
+            pending = self.tracker.pending().count(),
+            failed_for,
+            "{message}"
+        );
     }
 
     fn observe(
@@ -100,9 +123,8 @@ impl Engine {
         let vm = VmNames::new(self.vm_name.as_deref(), self.metadata_name.as_deref());
         let transitions = self.tracker.observe(document, vm, now);
         anomalies.extend(self.tracker.anomalies());
-        for (kind, count, log) in self.anomalies.compare(anomalies, &transitions) {
+        for (kind, count) in self.anomalies.compare(anomalies, &transitions) {
             Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
-            self.log(log);
         }
         transitions
     }
@@ -138,10 +160,7 @@ impl Engine {
                 // A reason covers several statuses, which have different causes.
                 let kind = |error: &RequestError| (error.reason, error.status);
                 if last.as_deref().map(kind) != Some(kind(&error)) {
-                    self.log(LogEntry::IdentityUnavailable {
-                        error,
-                        is_name_known,
-                    });
+                    log_identity_unavailable(&error.message, is_name_known);
                 }
             }
         }
@@ -156,9 +175,8 @@ impl Engine {
         };
         self.vm_id = vm_id.or(self.vm_id.take());
         if is_foreign {
-            self.log(LogEntry::ForeignState {
-                vm_id: identity.vm_id.clone(),
-            });
+            let vm_id = &*identity.vm_id;
+            warn!(vm_id, "state belongs to another VM: starting without it");
             self.tracker = Tracker::new(ENDED_RETENTION);
             self.tracker.poll_interval = self.config.poll_interval;
             self.health.discard_restored();
@@ -173,19 +191,8 @@ impl Engine {
             self.vm_name = Some(Arc::from(identity.name.as_str()));
         }
         self.metadata_name = Some(Arc::from(identity.name.as_str()));
-        let identity = Arc::new(identity);
-        let vm_name = self.vm_name.clone();
-        if identity.contradicts(vm_name.as_deref()) {
-            self.log(LogEntry::NameContradiction {
-                identity: Arc::clone(&identity),
-                vm_name: vm_name.clone(),
-            });
-        }
-        self.log(LogEntry::Identified {
-            identity: Arc::clone(&identity),
-            vm_name,
-        });
-        self.identity = Some(identity);
+        log_identity(&identity, self.vm_name.as_deref());
+        self.identity = Some(Arc::new(identity));
         let vm = VmNames::new(self.vm_name.as_deref(), self.metadata_name.as_deref());
         for (was_scope, tracked) in self.tracker.set_vm_names(vm, now) {
             let change = Transition {
@@ -197,7 +204,7 @@ impl Engine {
                 self.newly_own.push(Arc::clone(&change.tracked));
             } else {
                 // It was logged as one that may name this VM. No other output has it.
-                self.log(LogEntry::Transition(change.clone()));
+                log_transition(&change);
             }
             self.scope_changes.push(change);
         }
@@ -211,5 +218,38 @@ impl Engine {
         }
         let held = std::mem::take(&mut self.held);
         self.emit(held);
+    }
+}
+
+fn log_identity(identity: &Identity, vm_name: Option<&str>) {
+    if identity.contradicts(vm_name) {
+        warn!(
+            name: log_id::VM_NAME_CONTRADICTION,
+            vm_name,
+            metadata_name = identity.name,
+            "VM name contradicts instance metadata: events with either name count as own, nothing is approved; correct --vm.name, or omit it"
+        );
+    }
+    info!(
+        vm_name,
+        name = identity.name,
+        computer_name = identity.computer_name,
+        vm_id = identity.vm_id,
+        vm_scale_set = identity.scale_set,
+        vm_size = identity.vm_size,
+        location = identity.location,
+        "VM identity resolved"
+    );
+}
+
+fn log_identity_unavailable(error: &str, is_name_known: bool) {
+    if is_name_known {
+        info!(error, "instance metadata unavailable: retrying");
+    } else {
+        warn!(
+            name: log_id::VM_NAME_UNKNOWN,
+            error,
+            "VM name unknown: retrying; where there is no instance metadata, set --vm.name"
+        );
     }
 }

@@ -3,8 +3,12 @@
 
 use std::time::Duration;
 
-use super::LogEntry;
-use crate::base::time::{Moment, MonotonicTime};
+use tracing::{info, warn};
+
+use crate::base::{
+    log_id,
+    time::{Moment, MonotonicTime},
+};
 
 /// A write that takes longer is reported and counted as a failure.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -86,32 +90,42 @@ impl SaveSchedule {
     }
 
     /// The outstanding write ended. Only a change is logged.
-    pub(super) fn written(&mut self, result: Result<(), String>) -> Option<LogEntry> {
+    pub(super) fn written(&mut self, result: Result<(), String>) {
         self.outstanding_since = None;
         let was_stalled = std::mem::take(&mut self.is_stalled);
         // After a late write the next one may be late too, even if this one succeeded.
         let is_failing = result.is_err() || was_stalled;
         let was_failing = std::mem::replace(&mut self.is_failing, is_failing);
-        match result {
-            Ok(()) => (was_failing && !is_failing).then_some(LogEntry::StateWriteRecovered),
-            Err(error) => {
-                self.is_dirty = true;
-                self.failures += u64::from(!was_stalled);
-                (!was_failing).then_some(LogEntry::StateWriteFailed { error })
+        if was_failing && !is_failing {
+            info!(name: log_id::STATE_WRITE_RECOVERED, "state write recovered");
+        }
+        if let Err(error) = result {
+            self.is_dirty = true;
+            self.failures += u64::from(!was_stalled);
+            if !was_failing {
+                warn!(
+                    name: log_id::STATE_WRITE_FAILED,
+                    error,
+                    "state write failed: continuing in memory, retrying"
+                );
             }
         }
     }
 
     /// Checks whether the outstanding write takes too long. It is counted as failed, once.
-    pub(super) fn check_stall(&mut self, now: Moment) -> Option<LogEntry> {
-        let begun_at = self.outstanding_since.filter(|_| !self.is_stalled)?;
-        if now.monotonic - begun_at < STALL_TIMEOUT {
-            return None;
+    pub(super) fn check_stall(&mut self, now: Moment) {
+        let begun_at = self.outstanding_since.filter(|_| !self.is_stalled);
+        if begun_at.is_none_or(|begun_at| now.monotonic - begun_at < STALL_TIMEOUT) {
+            return;
         }
         self.is_stalled = true;
         self.failures += 1;
-        let was_failing = std::mem::replace(&mut self.is_failing, true);
-        (!was_failing).then_some(LogEntry::StateWriteStalled)
+        if !std::mem::replace(&mut self.is_failing, true) {
+            warn!(
+                name: log_id::STATE_WRITE_FAILED,
+                "state write stalled: continuing in memory, the write is still in progress"
+            );
+        }
     }
 }
 
@@ -125,6 +139,13 @@ mod tests {
         start.after(Duration::from_millis(millis))
     }
 
+    /// Whether this changed what the log says.
+    fn is_logged(saves: &mut SaveSchedule, change: impl FnOnce(&mut SaveSchedule)) -> bool {
+        let was_failing = saves.is_failing;
+        change(saves);
+        saves.is_failing != was_failing
+    }
+
     fn failed() -> Result<(), String> {
         Err("disk full".to_owned())
     }
@@ -133,7 +154,7 @@ mod tests {
     fn a_change_is_written_at_once_and_a_pending_event_once_a_second() {
         let mut saves = SaveSchedule::new(true);
         assert!(saves.begin(IDLE_INTERVAL, at(0)));
-        assert_eq!(saves.written(Ok(())), None);
+        saves.written(Ok(()));
         assert!(
             !saves.begin(IDLE_INTERVAL, at(5_000)),
             "nothing has changed"
@@ -173,7 +194,7 @@ mod tests {
             saves.mark();
             if saves.begin(SOON_INTERVAL, at(100 * tenth)) {
                 attempts += 1;
-                logged += u32::from(saves.written(failed()).is_some());
+                logged += u32::from(is_logged(&mut saves, |it| it.written(failed())));
             }
         }
         assert_eq!((attempts, logged, saves.failures()), (3, 1, 3));
@@ -181,7 +202,7 @@ mod tests {
             saves.begin(IDLE_INTERVAL, at(3_000)),
             "what was not written is due"
         );
-        assert_eq!(saves.written(Ok(())), Some(LogEntry::StateWriteRecovered));
+        assert!(is_logged(&mut saves, |it| it.written(Ok(()))));
         assert_eq!(saves.failures(), 3);
     }
 
@@ -189,19 +210,17 @@ mod tests {
     fn a_stalled_write_is_one_failure_and_two_log_lines() {
         let mut saves = SaveSchedule::new(true);
         assert!(saves.begin(IDLE_INTERVAL, at(0)));
-        assert_eq!(saves.check_stall(at(4_999)), None);
-        assert_eq!(
-            saves.check_stall(at(5_000)),
-            Some(LogEntry::StateWriteStalled)
-        );
-        assert_eq!(saves.check_stall(at(6_000)), None);
+        assert!(!is_logged(&mut saves, |it| it.check_stall(at(4_999))));
+        assert!(is_logged(&mut saves, |it| it.check_stall(at(5_000))));
+        assert!(!is_logged(&mut saves, |it| it.check_stall(at(6_000))));
         assert!(
             !saves.begin(SOON_INTERVAL, at(60_000)),
             "it is still outstanding"
         );
-        assert_eq!(saves.written(Ok(())), None, "it was late");
+        let is_recovered = is_logged(&mut saves, |it| it.written(Ok(())));
+        assert!(!is_recovered, "it was late");
         assert!(saves.begin(SOON_INTERVAL, at(60_000)));
-        assert_eq!(saves.written(Ok(())), Some(LogEntry::StateWriteRecovered));
+        assert!(is_logged(&mut saves, |it| it.written(Ok(()))));
         assert_eq!(saves.failures(), 1);
     }
 
@@ -211,8 +230,7 @@ mod tests {
         assert!(saves.begin(IDLE_INTERVAL, at(0)));
         saves.mark_urgent();
         assert!(!saves.begin(SOON_INTERVAL, at(4_000)));
-        let stalled = saves.check_stall(at(5_000));
-        assert_eq!(stalled, Some(LogEntry::StateWriteStalled));
+        assert!(is_logged(&mut saves, |it| it.check_stall(at(5_000))));
         assert_eq!(saves.failures(), 1);
     }
 
@@ -222,8 +240,9 @@ mod tests {
         let mut logged = 0;
         for minute in 0..10 {
             assert!(saves.begin(SOON_INTERVAL, at(60_000 * minute)));
-            logged += usize::from(saves.check_stall(at(60_000 * minute + 7_000)).is_some());
-            logged += usize::from(saves.written(Ok(())).is_some());
+            let late = at(60_000 * minute + 7_000);
+            logged += usize::from(is_logged(&mut saves, |it| it.check_stall(late)));
+            logged += usize::from(is_logged(&mut saves, |it| it.written(Ok(()))));
         }
         assert_eq!((logged, saves.failures()), (1, 10));
     }
@@ -233,8 +252,8 @@ mod tests {
         let mut saves = SaveSchedule::new(true);
         for minute in 0..10 {
             assert!(saves.begin(SOON_INTERVAL, at(60_000 * minute)));
-            assert_eq!(saves.check_stall(at(60_000 * minute + 3_000)), None);
-            assert_eq!(saves.written(Ok(())), None);
+            saves.check_stall(at(60_000 * minute + 3_000));
+            saves.written(Ok(()));
         }
         assert_eq!(saves.failures(), 0);
     }

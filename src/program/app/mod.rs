@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 pub use self::serving::bind;
+pub(crate) use self::simulation::{demo, simulate};
 use self::{
     imds_requests::ImdsRequests,
     outputs::{OtlpOutput, Outputs, push_alerts, write_textfile},
@@ -32,10 +33,6 @@ use self::{
     serving::{protect, serve, server_limits},
     state_writer::StateWriter,
     tasks::Tasks,
-};
-pub(crate) use self::{
-    logging::log_anomaly,
-    simulation::{demo, simulate},
 };
 use crate::{
     azure::imds::Client,

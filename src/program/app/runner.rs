@@ -11,7 +11,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{imds_requests::ImdsRequests, logging, outputs::Outputs, state_writer::StateWriter};
+use super::{imds_requests::ImdsRequests, outputs::Outputs, state_writer::StateWriter};
 use crate::{
     base::{
         system::{self, ProcessDelays},
@@ -118,7 +118,6 @@ impl Runner {
 
     async fn perform(&mut self, effect: Effect, now: Moment) {
         match effect {
-            Effect::Log(entry) => logging::entry(&entry),
             Effect::DiscardForeignState => {
                 self.requests.forget_document();
                 if let Some(state) = &mut self.state {

@@ -12,8 +12,8 @@ use crate::{
         imds::Client,
     },
     base::time::{Clock, Moment, Timestamp},
-    core::lifecycle::WarmUp,
-    program::{CommandError, app::log_anomaly, config::ImdsSettings, logs},
+    core::{engine::log_anomaly, lifecycle::WarmUp},
+    program::{CommandError, config::ImdsSettings, logs},
 };
 
 /// How long a temporary failure is repeated.

@@ -73,8 +73,8 @@ fn an_event_counts_as_due_between_the_decision_and_the_approval() {
         vm.logged(),
         [
             "announced",
-            "Draining",
-            "Sent",
+            "draining",
+            "sent",
             "approved",
             "started",
             "ended"
@@ -348,7 +348,7 @@ fn a_dry_run_drains_nothing() {
     assert!(vm.is_serving());
     vm.poll(&[scheduled()]);
     assert!(vm.requested.is_empty());
-    assert_eq!(vm.logged(), ["announced", "DryRun"]);
+    assert_eq!(vm.logged(), ["announced", "dry_run"]);
     assert_eq!(vm.metrics().value(DRY_RUN), Some(1.0));
 }
 

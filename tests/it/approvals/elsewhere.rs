@@ -24,7 +24,7 @@ fn a_start_before_not_before_shows_an_approval_elsewhere() {
     vm.poll(&[started()]);
     assert_eq!(
         vm.logged(),
-        ["announced", "Withheld", "approved elsewhere", "started"]
+        ["announced", "withheld", "approved elsewhere", "started"]
     );
     let event = vm.json();
     assert_eq!(event["approval"]["decision"], "approved_elsewhere");

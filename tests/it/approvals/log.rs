@@ -2,21 +2,22 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{approval::ApprovalPolicy, engine::LogEntry};
+use azure_scheduled_events_exporter::approval::ApprovalPolicy;
 use serde_json::{Value, json};
 
 use super::{group, user_events};
-use crate::support::simulated_vm::{SimulatedVm, at, restart, started};
+use crate::support::{
+    log::LogLine,
+    simulated_vm::{SimulatedVm, at, restart, started},
+};
 
-/// The logged decisions: the variant of `ApprovalDecision`, and the reason of an event that is not approved.
+/// The logged decisions, and the reason of an event that is not approved.
 fn decisions(vm: &SimulatedVm) -> Vec<String> {
-    let entries = vm.log.iter().filter_map(|entry| match entry {
-        LogEntry::Approval { approval, .. } => Some(format!("{approval:?}")),
-        _ => None,
-    });
-    entries
-        .map(|text| text.split(' ').next().unwrap_or_default().to_owned())
-        .collect()
+    let decision = |line: &LogLine| match (line.field("decision")?, line.field("reason")) {
+        ("withheld", Some(reason)) => Some(format!("withheld: {reason}")),
+        (decision, _) => Some(decision.to_owned()),
+    };
+    vm.log.iter().filter_map(decision).collect()
 }
 
 /// The decisions that are logged when each document has one event, a second after the one before.
@@ -44,10 +45,10 @@ fn decisions_about_user_events_of_other_vms_are_logged_for_the_group() {
         delay: Duration::ZERO,
         ..group()
     };
-    assert_eq!(logged(at_once, std::slice::from_ref(&user)), ["Sent"]);
-    assert_eq!(logged(group(), std::slice::from_ref(&user)), ["Waiting"]);
+    assert_eq!(logged(at_once, std::slice::from_ref(&user)), ["sent"]);
+    assert_eq!(logged(group(), std::slice::from_ref(&user)), ["waiting"]);
     let refused = logged(group(), std::slice::from_ref(&terminate));
-    assert_eq!(refused, ["Withheld(Deletion)"]);
+    assert_eq!(refused, ["withheld: deletion"]);
     assert!(logged(group(), &[platform]).is_empty());
     for event in [user, terminate] {
         assert!(logged(user_events(), &[event]).is_empty());
@@ -62,12 +63,12 @@ fn a_decision_to_approve_that_is_taken_back_is_logged() {
     };
     let advisory = restart(&json!({"EventStatus": "Advisory"}));
     for (now, reason) in [
-        (other(&json!({})), "Withheld(OtherVm)"),
-        (advisory, "Withheld(Advisory)"),
+        (other(&json!({})), "withheld: other_vm"),
+        (advisory, "withheld: advisory"),
         (started(), ""),
     ] {
         let logged = logged(drain, &[restart(&json!({})), now]);
-        let expected = ["Draining", reason];
+        let expected = ["draining", reason];
         let expected = expected.into_iter().filter(|it| !it.is_empty());
         assert_eq!(logged, expected.collect::<Vec<_>>());
     }
@@ -81,7 +82,7 @@ fn another_reason_not_to_approve_is_logged() {
     vm.identify();
     assert_eq!(
         decisions(&vm),
-        ["Withheld(IdentityUnknown)", "Withheld(NotBeforePassed)"]
+        ["withheld: identity_unknown", "withheld: not_before_passed"]
     );
 }
 
@@ -92,7 +93,7 @@ fn without_approvals_only_a_user_event_that_waits_is_logged() {
     let scheduled = restart(&json!({}));
     assert_eq!(
         logged(off, &[paused, scheduled]),
-        ["Withheld(NotScheduled)", "Withheld(Off)"]
+        ["withheld: not_scheduled", "withheld: off"]
     );
     for members in [
         json!({"EventSource": "Platform"}),

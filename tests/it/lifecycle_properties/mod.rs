@@ -11,7 +11,7 @@ use std::{
 use azure_scheduled_events_exporter::{
     FailureReason, RequestError,
     document::{self, Anomalies, Answer, Document, Unreadable},
-    engine::{Input, LogEntry, SavedState},
+    engine::{Input, SavedState},
     event::{Event, EventId, EventType, Source, Status},
     lifecycle::{TrackedEvent, Transition, TransitionKind},
     metrics::{self, MetricsOptions, exposition::Format},
@@ -171,16 +171,16 @@ impl Process {
         Self { driven, boot }
     }
 
-    /// Gives an input to the engine; returns the transitions that it logs.
+    /// Gives an input to the engine; returns the transitions that it emits. Each of them is logged.
     fn handle(&mut self, input: Input, now: Moment) -> Vec<Transition> {
         self.driven.now = now;
         self.driven.handle(input);
-        self.driven.emitted.clear();
-        let transition = |entry| match entry {
-            LogEntry::Transition(transition) => Some(transition),
-            _ => None,
-        };
-        self.driven.log.drain(..).filter_map(transition).collect()
+        let emitted = self.driven.emitted.drain(..);
+        let transitions: Vec<_> = emitted.flat_map(|changes| changes.transitions).collect();
+        let lines = self.driven.log.drain(..);
+        let logged = lines.filter(|line| line.field("transition").is_some());
+        assert_eq!(logged.count(), transitions.len());
+        transitions
     }
 
     fn observe(&mut self, document: &Document, now: Moment) -> Vec<Transition> {

@@ -2,16 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use azure_scheduled_events_exporter::{
-    engine::LogEntry,
-    lifecycle::TransitionKind,
-    otlp::{batch::Batch, log_record::EventName},
-};
+use azure_scheduled_events_exporter::otlp::{batch::Batch, log_record::EventName};
 use opentelemetry::{KeyValue, logs::AnyValue, trace::SpanId};
 use opentelemetry_sdk::{logs::SdkLogRecord, trace::SpanData};
 use serde_json::Value;
 
-use crate::support::exporter::Metrics;
+use crate::support::{exporter::Metrics, log::LogLine};
 
 /// What a reader sees at one moment.
 pub(super) struct Outputs {
@@ -114,21 +110,17 @@ fn stops_this_vm_soon(event: &Value) -> bool {
 }
 
 /// The end of an event of this VM in the log, the spans and the log records of one input.
-pub(super) fn assert_one_outcome(log: &[LogEntry], batches: &[Batch], context: &str) {
+pub(super) fn assert_one_outcome(log: &[LogLine], batches: &[Batch], context: &str) {
     let is_whole = |span: &&SpanData| span.parent_span_id == SpanId::INVALID;
-    for entry in log {
-        let LogEntry::Transition(transition) = entry else {
-            continue;
-        };
-        let TransitionKind::Ended(outcome) = transition.kind else {
-            continue;
-        };
-        let id = Some(transition.tracked.event.id.as_str().to_owned());
+    let is_end = |line: &&LogLine| line.field("transition") == Some("ended");
+    for line in log.iter().filter(is_end) {
+        let outcome = line.field("outcome").unwrap();
+        let id = line.field("event_id").map(str::to_owned);
         let (mut spans, mut records) = (0, 0);
         for span in batches.iter().flat_map(Batch::spans).filter(is_whole) {
             let value = span_attribute(span, "outcome");
             if span_attribute(span, "id") == id && value.is_some() {
-                assert_eq!(value.as_deref(), Some(outcome.as_str()), "{context}: span");
+                assert_eq!(value.as_deref(), Some(outcome), "{context}: span");
                 spans += 1;
             }
         }
@@ -136,22 +128,14 @@ pub(super) fn assert_one_outcome(log: &[LogEntry], batches: &[Batch], context: &
         let ends = batches.iter().flat_map(Batch::log_records).filter(is_end);
         for record in ends.filter(|it| record_attribute(it, "id") == id) {
             let value = record_attribute(record, "outcome");
-            assert_eq!(
-                value.as_deref(),
-                Some(outcome.as_str()),
-                "{context}: record"
-            );
+            assert_eq!(value.as_deref(), Some(outcome), "{context}: record");
             let body = text(record.body().unwrap()).unwrap();
             let is_advisory = body.contains("advisory");
-            let message = if is_advisory {
-                "ended"
-            } else {
-                outcome.as_str()
-            };
+            let message = if is_advisory { "ended" } else { outcome };
             assert!(body.contains(message), "{context}: {body}");
             records += 1;
         }
-        let is_own = transition.tracked.scope.as_str() == "self";
+        let is_own = line.field("scope") == Some("self");
         assert_eq!((spans > 0, records > 0), (is_own, is_own), "{context}");
     }
 }

@@ -11,7 +11,7 @@ use std::{
 use azure_scheduled_events_exporter::{
     Identity, RequestError,
     document::{self, Answer},
-    engine::{EngineConfig, Input, LogEntry},
+    engine::{EngineConfig, Input},
     lifecycle::{Transition, TransitionKind},
     metrics::{self, MetricsOptions, exposition::Format},
     otlp::{batch::Batch, log_record::EventName},
@@ -150,14 +150,32 @@ impl World {
 
     /// Gives an input to the engine, and describes the transitions.
     fn handle(&mut self, input: Input, report: &mut String) {
-        let known = self.driven.log.len();
+        let (logged, emitted) = (self.driven.log.len(), self.driven.emitted.len());
         self.driven.handle(input);
         assert!(self.driven.requested.is_empty(), "an approval");
-        for entry in &self.driven.log[known..] {
-            if let LogEntry::Transition(transition) = entry {
-                describe(transition, report);
+        let emitted = &self.driven.emitted[emitted..];
+        let mut emitted = emitted.iter().flat_map(|it| &it.transitions).peekable();
+        for line in &self.driven.log[logged..] {
+            let id = line.field("event_id");
+            match line.field("transition") {
+                // The name of this VM became known, and is none of its own: only the log has it.
+                Some(kind) if line.name == "LEFT_VM" && emitted.peek().is_none() => {
+                    let event_type = line.field("event_type").unwrap();
+                    writeln!(report, "  {} {event_type} {kind}", id.unwrap()).unwrap();
+                }
+                Some(kind) => {
+                    let transition = emitted.next().unwrap();
+                    let event = &transition.tracked.event;
+                    assert_eq!(
+                        (id, kind),
+                        (Some(event.id.as_str()), transition.kind.as_str())
+                    );
+                    describe(transition, report);
+                }
+                None => {}
             }
         }
+        assert_eq!(emitted.next(), None, "it is not in the log");
     }
 
     fn polled(&mut self, result: Result<Answer, RequestError>, report: &mut String) {

@@ -2,69 +2,23 @@
 //! between two operations of one write.
 
 use std::{
-    fmt, fs,
-    path::{Path, PathBuf},
-    sync::mpsc::{self, Receiver},
-    sync::{Mutex, PoisonError},
+    fs,
+    path::Path,
+    sync::{Mutex, PoisonError, mpsc},
 };
 
 use azure_scheduled_events_exporter::config::StateStorage;
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span,
-};
 
 use super::put;
 use crate::support::{
     FakeImds, Reply,
     exporter::{Exporter, settings},
+    log,
 };
 
 const FREEZE: &str = r#"{"DocumentIncarnation":1,"Events":[{"EventId":"A0000000-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","Description":"","EventSource":"Platform","DurationInSeconds":5}]}"#;
 const FAILURES: &str = "azure_scheduled_events_state_write_failures_total";
 const PENDING: &str = r#"azure_scheduled_events_pending{event_type="Freeze",scope="self"}"#;
-
-/// Blocks the thread that logs the path of a file in `folder`, until `release` is closed.
-struct BlockingLog {
-    folder: PathBuf,
-    release: Mutex<Receiver<()>>,
-}
-
-impl Subscriber for BlockingLog {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().ends_with("outputs::state")
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        struct Path(String);
-        impl Visit for Path {
-            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-                if field.name() == "kept_as" {
-                    self.0 = format!("{value:?}");
-                }
-            }
-        }
-        let mut path = Path(String::new());
-        event.record(&mut path);
-        if path.0.contains(&*self.folder.to_string_lossy()) {
-            let release = self.release.lock().unwrap_or_else(PoisonError::into_inner);
-            release.recv().unwrap_or_default();
-        }
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
 
 fn state_contains(folder: &Path, text: &str) -> bool {
     fs::read_to_string(folder.join("state.json")).is_ok_and(|state| state.contains(text))
@@ -76,11 +30,17 @@ async fn a_disk_that_hangs_stops_neither_polls_nor_scrapes_and_is_not_an_interru
     // The first write keeps this file under another name, and logs that.
     put(folder.path(), b"not a state");
     let (unblock, release) = mpsc::channel();
-    let log = BlockingLog {
-        folder: folder.path().to_owned(),
-        release: Mutex::new(release),
-    };
-    tracing::subscriber::set_global_default(log).unwrap();
+    let (blocked, release) = (folder.path().display().to_string(), Mutex::new(release));
+    // Blocks the thread that logs the path of a file in the folder, until `unblock` is closed.
+    log::on_each_line(move |line| {
+        if line
+            .field("kept_as")
+            .is_some_and(|path| path.contains(&blocked))
+        {
+            let release = release.lock().unwrap_or_else(PoisonError::into_inner);
+            release.recv().unwrap_or_default();
+        }
+    });
     let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
     let mut settings = settings(&imds.base());
     settings.state = StateStorage::Directory(folder.path().to_owned());

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use azure_scheduled_events_exporter::{
     FailureReason, Identity, RequestError,
     document::{self, Answer},
-    engine::{Changes, Effect, Engine, EngineConfig, Input, LogEntry, SavedState},
+    engine::{Changes, Effect, Engine, EngineConfig, Input, SavedState},
     event::EventId,
     otlp::{
         batch::{self, Batch},
@@ -16,6 +16,8 @@ use azure_scheduled_events_exporter::{
     time::{Moment, Timestamp},
 };
 
+use super::log::{self, LogLine};
+
 /// An engine whose state is written at once.
 pub(crate) struct DrivenEngine {
     engine: Engine,
@@ -25,7 +27,7 @@ pub(crate) struct DrivenEngine {
     pub(crate) saved: Option<SavedState>,
     /// How often the state was saved.
     pub(crate) saves: usize,
-    pub(crate) log: Vec<LogEntry>,
+    pub(crate) log: Vec<LogLine>,
     pub(crate) emitted: Vec<Changes>,
     /// The requested approvals that the test has not answered.
     pub(crate) requested: Vec<EventId>,
@@ -78,9 +80,10 @@ impl DrivenEngine {
 
     /// Gives an input to the engine.
     pub(crate) fn handle(&mut self, input: Input) {
-        for effect in self.engine.handle(input, self.now) {
+        let (effects, lines) = log::capture(|| self.engine.handle(input, self.now));
+        self.log.extend(lines);
+        for effect in effects {
             match effect {
-                Effect::Log(entry) => self.log.push(entry),
                 Effect::Emit(changes) => self.emitted.push(changes),
                 Effect::SaveState(saved) => {
                     self.saved = Some(*saved);

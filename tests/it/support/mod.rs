@@ -9,6 +9,7 @@ pub(crate) mod golden;
 pub(crate) mod grpc;
 pub(crate) mod imds;
 mod listening;
+pub(crate) mod log;
 pub(crate) mod pki;
 pub(crate) mod process;
 mod reply;

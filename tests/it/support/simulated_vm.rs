@@ -9,7 +9,7 @@ use std::{
 use azure_scheduled_events_exporter::{
     FailureReason, Identity, RequestError,
     approval::ApprovalPolicy,
-    engine::{EngineConfig, Input, LogEntry, SavedState},
+    engine::{EngineConfig, Input, SavedState},
     otlp::batch::Batch,
     server::ServerLimits,
     time::{Moment, Timestamp},
@@ -21,6 +21,7 @@ use super::{
     driven_engine::{self, DrivenEngine, failure, through_a_file},
     events::event,
     exporter::Metrics,
+    log::LogLine,
 };
 use crate::web::test_server::{TestServer, settings};
 
@@ -286,14 +287,10 @@ impl SimulatedVm {
 
     /// The decisions and transitions in the log, in their order.
     pub(crate) fn logged(&self) -> Vec<String> {
-        let entry = |entry: &LogEntry| match entry {
-            LogEntry::Approval { approval, .. } => {
-                let debug = format!("{approval:?}");
-                debug.split([' ', '(']).next().map(str::to_owned)
-            }
-            LogEntry::Transition(transition) => Some(transition.kind.as_str().to_owned()),
-            _ => None,
+        let change = |line: &LogLine| {
+            let change = line.field("decision").or(line.field("transition"));
+            change.map(str::to_owned)
         };
-        self.log.iter().filter_map(entry).collect()
+        self.log.iter().filter_map(change).collect()
     }
 }
