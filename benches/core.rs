@@ -137,7 +137,10 @@ fn render(criterion: &mut Criterion) {
         let size = format!("{events}x{resources}");
         for (name, format) in [("openmetrics", Format::OpenMetrics), ("text", Format::Text)] {
             group.bench_function(BenchmarkId::new(name, &size), |bencher| {
-                bencher.iter(|| metrics::render(black_box(&snapshot), format, exposed, 0, now()));
+                let counters = Arc::default();
+                bencher.iter(|| {
+                    metrics::render(black_box(&snapshot), format, exposed, &counters, now())
+                });
             });
         }
     }

@@ -13,6 +13,7 @@
 //!
 //! snapshot ──▶ assessment ──▶ metrics, web, alertmanager::alert, otlp::log_record
 //!                             spool, metrics ──▶ otlp::sender
+//! output_counters ──▶ metrics
 //! ```
 //!
 //! [`imds`] returns a classified error or a [`document::Answer`]. Only a document can end an event, and a failed poll
@@ -20,8 +21,9 @@
 //! [`lifecycle`] compares the document with the tracked events, and [`approval`] decides what to approve. The event
 //! loop in [`app`] performs the effects in their order: what is sent of each change to the spools, the state file, one
 //! immutable [`snapshot::Snapshot`] for every reader. A scrape, the status page, the JSON and the probes take that
-//! snapshot once: all values of a response come from the same snapshot. The OTLP senders and the Alertmanager pushers
-//! run on a thread of their own and delay nothing.
+//! snapshot once: all values of a response come from the same snapshot. Only what the outputs count is read from the
+//! outputs themselves ([`output_counters`]). The OTLP senders and the Alertmanager pushers run on a thread of their own
+//! and delay nothing.
 //!
 //! From a poll to a span, or a log record: `imds::client` → [`document::parse`] → `Engine::handle(Input::Polled)` →
 //! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → `Effect::Emit` → `otlp::batch::of` → `otlp::spool` →
@@ -38,7 +40,7 @@
 //! | `http` | the HTTP [`server`] and its sockets ([`listen`]), the file of `--web.config.file` ([`web_config`]), and what our HTTP clients have in common (`client`) |
 //! | `azure` | Azure's terms and their forms: types and IDs of events ([`event`]), [`api_version`]s, bytes to a [`document`] and its anomalies, an event in Azure's JSON (`azure_json`), and the client of the Instance Metadata Service ([`imds`]) with its errors ([`RequestError`]) and the [`Identity`] that it reads |
 //! | `core` | what is known and decided: [`lifecycle`] tracks events from document to document; [`approval`] decides what to approve; `assessment` says what an event means for this VM, its alerts and the words about it; [`engine`] maps inputs to effects; [`snapshot`] is what every reader sees; [`pause`] measures interruptions |
-//! | `outputs` | what leaves the process: [`metrics`], the pages and JSON of [`web`], spans and log records ([`otlp`]), the push to [`alertmanager`], and the [`state`] file |
+//! | `outputs` | what leaves the process: [`metrics`], the pages and JSON of [`web`], spans and log records ([`otlp`]), the push to [`alertmanager`], the [`state`] file, and what they count |
 //! | [`simulator`] | a simulated Azure, for tests, demos and game days |
 //! | `program` | flags ([`cli`]), resolved settings ([`config`]), commands ([`command`]), log output ([`logs`]), and the wiring with the event loop ([`app`]) |
 //!
@@ -69,5 +71,5 @@ pub use azure::{FailureReason, Identity, RequestError, api_version, document, ev
 pub use base::{file, time, worker};
 pub use core::{approval, engine, lifecycle, pause, snapshot};
 pub use http::{listen, server, web_config};
-pub use outputs::{alertmanager, metrics, otlp, state, web};
+pub use outputs::{alertmanager, metrics, otlp, output_counters, state, web};
 pub use program::{CommandError, app, cli, command, config, logs};

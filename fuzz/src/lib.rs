@@ -96,7 +96,13 @@ fn start_with(saved: SavedState) {
             }
         }
         let snapshot = Arc::new(engine.snapshot(now));
-        let text = metrics::render(&snapshot, Format::OpenMetrics, options, 0, now);
+        let text = metrics::render(
+            &snapshot,
+            Format::OpenMetrics,
+            options,
+            &Arc::default(),
+            now,
+        );
         text.expect("every state can be scraped");
         now = now.after(Duration::from_secs(1));
     }

@@ -3,6 +3,7 @@
 pub mod alertmanager;
 pub mod metrics;
 pub mod otlp;
+pub mod output_counters;
 mod schedule;
 pub mod state;
 pub(crate) mod textfile;

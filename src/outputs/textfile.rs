@@ -8,10 +8,7 @@ use std::{
     fs,
     io::{self, ErrorKind::NotFound, Write as _},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -21,6 +18,7 @@ use tracing::{info, warn};
 
 use super::{
     metrics::{MetricsOptions, exposition::Format, render},
+    output_counters::OutputCounters,
     schedule::Schedule,
 };
 use crate::{
@@ -37,7 +35,7 @@ pub(crate) struct Textfile {
     path: PathBuf,
     options: MetricsOptions,
     clock: Clock,
-    dropped_log_lines: Arc<AtomicU64>,
+    outputs: Arc<OutputCounters>,
     /// A file system that hangs must not block what is sent.
     worker: Worker,
 }
@@ -51,7 +49,7 @@ impl Textfile {
         path: PathBuf,
         options: MetricsOptions,
         clock: Clock,
-        dropped_log_lines: Arc<AtomicU64>,
+        outputs: Arc<OutputCounters>,
         worker: Worker,
     ) -> io::Result<Self> {
         let options = MetricsOptions {
@@ -62,7 +60,7 @@ impl Textfile {
             path,
             options,
             clock,
-            dropped_log_lines,
+            outputs,
             worker,
         };
         let snapshot = Snapshot::empty(None, clock.now());
@@ -72,14 +70,8 @@ impl Textfile {
     }
 
     fn text(&self, snapshot: &Arc<Snapshot>) -> io::Result<String> {
-        let dropped = self.dropped_log_lines.load(Ordering::Relaxed);
-        let rendered = render(
-            snapshot,
-            Format::Text,
-            self.options,
-            dropped,
-            self.clock.now(),
-        );
+        let (options, now) = (self.options, self.clock.now());
+        let rendered = render(snapshot, Format::Text, options, &self.outputs, now);
         rendered.map_err(io::Error::other)
     }
 
@@ -88,7 +80,6 @@ impl Textfile {
     pub(crate) async fn run(
         self,
         mut snapshots: watch::Receiver<Arc<Snapshot>>,
-        failures: watch::Sender<u64>,
         stop: CancellationToken,
     ) {
         let mut schedule = Schedule::new(INTERVAL, self.clock.now().monotonic);
@@ -108,7 +99,8 @@ impl Textfile {
             let written = self.replace(&snapshot).await;
             schedule.pushed(&snapshot, now, None, false);
             if let Err(error) = &written {
-                failures.send_modify(|count| *count += 1);
+                let failures = &self.outputs.textfile_write_failures;
+                failures.fetch_add(1, Ordering::Relaxed);
                 if !is_failing {
                     warn!(path = %self.path.display(), %error, "metrics cannot be written to the file");
                 }

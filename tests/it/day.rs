@@ -6,6 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     path::Path,
+    sync::Arc,
     time::Duration,
 };
 
@@ -236,7 +237,14 @@ impl<'a> Exporter<'a> {
             process: false,
         };
         let now = moment(self.ticks);
-        let text = metrics::render(&self.driven.published, Format::Text, options, 0, now).unwrap();
+        let text = metrics::render(
+            &self.driven.published,
+            Format::Text,
+            options,
+            &Arc::default(),
+            now,
+        )
+        .unwrap();
         let lines = text.lines().filter_map(|line| {
             let rest = line.strip_prefix("azure_scheduled_")?;
             let is_read = FAMILIES.iter().any(|family| rest.starts_with(family));

@@ -163,7 +163,14 @@ fn exposition(document: &Document, anomalies: &Anomalies) -> String {
         resources: true,
         process: false,
     };
-    metrics::render(&Arc::new(snapshot), Format::Text, exposed, 0, now).unwrap()
+    metrics::render(
+        &Arc::new(snapshot),
+        Format::Text,
+        exposed,
+        &Arc::default(),
+        now,
+    )
+    .unwrap()
 }
 
 /// The samples that are not in `known`. Other goldens hold metadata and words.

@@ -11,7 +11,7 @@ use crate::{
     base::time::Moment,
     core::{
         approval::{ApprovalRecord, SkipReason},
-        snapshot::{ApprovalResult, TypeLabel},
+        snapshot::ApprovalResult,
     },
 };
 
@@ -83,9 +83,7 @@ impl Engine {
     }
 
     pub(super) fn count_approval(&mut self, event_type: &EventType, result: ApprovalResult) {
-        let approvals = &mut self.outputs().approvals;
-        *approvals
-            .entry((TypeLabel::from(event_type), result))
-            .or_default() += 1;
+        self.publish = true;
+        Arc::make_mut(&mut self.counters).count_approval(event_type, result);
     }
 }

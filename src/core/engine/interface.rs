@@ -8,7 +8,7 @@ use crate::{
         approval::ApprovalPolicy,
         lifecycle::{SavedState, TrackedEvent, Transition},
         pause::ProcessDelay,
-        snapshot::{ExportCounts, PushCounts, ReceiverStates, Snapshot},
+        snapshot::Snapshot,
     },
 };
 
@@ -51,14 +51,6 @@ pub enum Input {
     Tick,
     /// The write of an [`Effect::SaveState`] ended.
     StateWritten(Result<(), String>),
-    SpanCounts(ExportCounts),
-    LogRecordCounts(ExportCounts),
-    MetricCounts(ExportCounts),
-    PushCounts(PushCounts),
-    /// Whether each receiver of an output answered last.
-    ReceiverStates(ReceiverStates),
-    /// Failed writes of the file of `--textfile.path` since the start of the process.
-    TextfileFailures(u64),
     /// The process is about to end: the state is saved and the snapshot published once more.
     Shutdown,
 }

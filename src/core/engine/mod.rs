@@ -33,7 +33,7 @@ use crate::{
         assessment::Start,
         lifecycle::{ENDED_RETENTION, TrackedEvent, Tracker, Transition},
         pause::PauseDetector,
-        snapshot::{EventCounters, Health, OutputCounters, Snapshot, TransitionHistory},
+        snapshot::{EventCounters, Health, Snapshot, TransitionHistory},
     },
 };
 
@@ -52,7 +52,6 @@ pub struct Engine {
     /// The HTTP status of the last failed poll.
     failed_status: Option<u16>,
     counters: Arc<EventCounters>,
-    outputs: Arc<OutputCounters>,
     identity: Option<Arc<Identity>>,
     vm_name: Option<Arc<str>>,
     /// From instance metadata or, until they answer, from the restored state.
@@ -120,7 +119,6 @@ impl Engine {
             health,
             failed_status: None,
             counters: Arc::default(),
-            outputs: Arc::default(),
             identity: None,
             vm_name,
             metadata_name,
@@ -148,15 +146,7 @@ impl Engine {
             }
             Input::Delayed(delay) => self.pauses.delay(delay),
             Input::Tick => self.tick(now),
-            Input::StateWritten(result) => {
-                self.saves.written(result);
-            }
-            Input::SpanCounts(counts) => self.outputs().spans = counts,
-            Input::LogRecordCounts(counts) => self.outputs().log_records = Some(counts),
-            Input::MetricCounts(counts) => self.outputs().metrics = Some(counts),
-            Input::PushCounts(counts) => self.outputs().pushes = counts,
-            Input::ReceiverStates(states) => self.outputs().receivers = states,
-            Input::TextfileFailures(count) => self.outputs().textfile_write_failures = count,
+            Input::StateWritten(result) => self.publish |= self.saves.written(result),
             Input::Shutdown => {
                 self.saves.mark_urgent();
                 self.publish = true;
@@ -165,8 +155,7 @@ impl Engine {
         if !self.looks_for_pauses() {
             self.pauses.reset();
         }
-        self.saves.check_stall(now);
-        self.count_failed_saves();
+        self.publish |= self.saves.check_stall(now);
         self.take_effects(now)
     }
 
@@ -192,7 +181,7 @@ impl Engine {
             has_document: self.tracker.document_at().is_some(),
             health: self.health.clone(),
             counters: Arc::clone(&self.counters),
-            outputs: Arc::clone(&self.outputs),
+            state_write_failures: self.saves.failures(),
             approvals: self.approvals.decisions(),
             identity: self.identity.clone(),
             identity_error: self.identity_error.clone(),
@@ -201,25 +190,11 @@ impl Engine {
         }
     }
 
-    /// The counters, to be changed and published.
-    fn outputs(&mut self) -> &mut OutputCounters {
-        self.publish = true;
-        Arc::make_mut(&mut self.outputs)
-    }
-
     fn tick(&mut self, now: Moment) {
         if let Some(interruption) = self.pauses.tick(now) {
             let transitions = self.tracker.record_interruption(interruption, now.wall);
             self.publish |= !transitions.is_empty();
             self.apply(transitions);
-        }
-    }
-
-    fn count_failed_saves(&mut self) {
-        let failures = self.saves.failures();
-        // The snapshots share the counters as long as they are equal.
-        if self.outputs.state_write_failures != failures {
-            self.outputs().state_write_failures = failures;
         }
     }
 

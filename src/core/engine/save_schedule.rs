@@ -89,8 +89,8 @@ impl SaveSchedule {
         is_due
     }
 
-    /// The outstanding write ended. Only a change is logged.
-    pub(super) fn written(&mut self, result: Result<(), String>) {
+    /// The outstanding write ended. Only a change is logged. Returns whether it is a further failure.
+    pub(super) fn written(&mut self, result: Result<(), String>) -> bool {
         self.outstanding_since = None;
         let was_stalled = std::mem::take(&mut self.is_stalled);
         // After a late write the next one may be late too, even if this one succeeded.
@@ -99,9 +99,10 @@ impl SaveSchedule {
         if was_failing && !is_failing {
             info!(name: log_id::STATE_WRITE_RECOVERED, "state write recovered");
         }
+        let is_failure = result.is_err() && !was_stalled;
+        self.failures += u64::from(is_failure);
         if let Err(error) = result {
             self.is_dirty = true;
-            self.failures += u64::from(!was_stalled);
             if !was_failing {
                 warn!(
                     name: log_id::STATE_WRITE_FAILED,
@@ -110,13 +111,14 @@ impl SaveSchedule {
                 );
             }
         }
+        is_failure
     }
 
-    /// Checks whether the outstanding write takes too long. It is counted as failed, once.
-    pub(super) fn check_stall(&mut self, now: Moment) {
+    /// Checks whether the outstanding write takes too long. It is counted as failed, once; returns whether it is now.
+    pub(super) fn check_stall(&mut self, now: Moment) -> bool {
         let begun_at = self.outstanding_since.filter(|_| !self.is_stalled);
         if begun_at.is_none_or(|begun_at| now.monotonic - begun_at < STALL_TIMEOUT) {
-            return;
+            return false;
         }
         self.is_stalled = true;
         self.failures += 1;
@@ -126,6 +128,7 @@ impl SaveSchedule {
                 "state write stalled: continuing in memory, the write is still in progress"
             );
         }
+        true
     }
 }
 
@@ -140,7 +143,7 @@ mod tests {
     }
 
     /// Whether this changed what the log says.
-    fn is_logged(saves: &mut SaveSchedule, change: impl FnOnce(&mut SaveSchedule)) -> bool {
+    fn is_logged(saves: &mut SaveSchedule, change: impl FnOnce(&mut SaveSchedule) -> bool) -> bool {
         let was_failing = saves.is_failing;
         change(saves);
         saves.is_failing != was_failing

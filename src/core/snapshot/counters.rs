@@ -6,9 +6,9 @@ use super::Histogram;
 use crate::{
     azure::{
         document::AnomalyKind,
-        event::{EventId, EventScope, EventType},
+        event::{EventId, EventScope, EventType, Impact},
     },
-    base::{text::visible, time::Timestamp},
+    base::{label::label_values, text::visible, time::Timestamp},
     core::lifecycle::{Outcome, Transition, TransitionKind},
 };
 
@@ -26,6 +26,18 @@ const IMPACT_BOUNDS: &[f64] = &[
 const INTERRUPTION_BOUNDS: &[f64] = &[
     1.0, 2.0, 5.0, 9.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0,
 ];
+
+label_values! {
+    /// The result of an approval: the closed set of values of the label `result`.
+    pub enum ApprovalResult {
+        /// IMDS accepted it.
+        Approved = "approved",
+        /// A dry run would have sent it.
+        DryRun = "dry_run",
+        /// IMDS refused it, or did not answer.
+        Failed = "failed",
+    }
+}
 
 /// An event type as a label of a counter, bounded in length and number.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,6 +93,7 @@ pub struct EventCounters {
     pub impact: BTreeMap<TypeLabel, Histogram>,
     /// Measured interruptions of this VM.
     pub interruption: BTreeMap<TypeLabel, Histogram>,
+    pub approvals: BTreeMap<(TypeLabel, ApprovalResult), u64>,
     /// Each anomaly is counted when it appears, not at every poll.
     pub anomalies: BTreeMap<AnomalyKind, u64>,
     /// The undocumented types that are counted by name.
@@ -93,6 +106,13 @@ impl Default for EventCounters {
         let observed = types().flat_map(|label| {
             [EventScope::Own, EventScope::Other].map(|scope| (label.clone(), scope))
         });
+        let is_approvable = |event_type: &&EventType| {
+            matches!(event_type.spec().impact, Impact::Pause | Impact::Restart)
+        };
+        let approvable = EventType::KNOWN.iter().filter(is_approvable);
+        let approvals = approvable
+            .map(TypeLabel::from)
+            .flat_map(|label| ApprovalResult::ALL.map(|result| ((label.clone(), result), 0)));
         let ended = types().flat_map(|label| Outcome::ALL.map(|outcome| (label.clone(), outcome)));
         Self {
             observed: observed
@@ -102,6 +122,7 @@ impl Default for EventCounters {
             notice: BTreeMap::new(),
             impact: BTreeMap::new(),
             interruption: BTreeMap::new(),
+            approvals: approvals.collect(),
             anomalies: AnomalyKind::ALL.into_iter().map(|kind| (kind, 0)).collect(),
             other_types: BTreeSet::new(),
         }
@@ -139,6 +160,11 @@ impl EventCounters {
             | TransitionKind::ApprovedElsewhere
             | TransitionKind::Returned => {}
         }
+    }
+
+    pub(crate) fn count_approval(&mut self, event_type: &EventType, result: ApprovalResult) {
+        let key = (TypeLabel::from(event_type), result);
+        *self.approvals.entry(key).or_default() += 1;
     }
 
     pub fn count_anomalies(&mut self, kind: AnomalyKind, count: u64) {

@@ -2,19 +2,16 @@
 //! probe takes it once, so that all values of a response are consistent.
 
 mod counters;
-mod export_counts;
 mod health;
 mod histogram;
-mod outputs;
 mod transition_history;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+pub use counters::ApprovalResult;
 pub(crate) use counters::{EventCounters, ExemplarCounter, LastEvent, TypeLabel};
-pub use export_counts::{DropReason, ExportCounts, ExportFailure};
 pub use health::{Health, PollFailure};
 pub(crate) use histogram::Histogram;
-pub use outputs::{ApprovalResult, OutputCounters, PushCounts, ReceiverStates};
 pub use transition_history::{NumberedTransition, TransitionHistory};
 
 use crate::{
@@ -43,7 +40,8 @@ pub struct Snapshot {
     pub has_document: bool,
     pub health: Health,
     pub counters: Arc<EventCounters>,
-    pub outputs: Arc<OutputCounters>,
+    /// Writes of the state file that failed or hung.
+    pub state_write_failures: u64,
     /// The approval decision about each pending event.
     pub approvals: Arc<BTreeMap<EventId, ApprovalDecision>>,
     /// From instance metadata, once they have been received.
@@ -65,7 +63,7 @@ impl Snapshot {
             has_document: false,
             health: Health::default(),
             counters: Arc::new(EventCounters::default()),
-            outputs: Arc::default(),
+            state_write_failures: 0,
             approvals: Arc::default(),
             identity: None,
             identity_error: None,

@@ -30,8 +30,9 @@ use crate::{
         time::{Clock, Moment, MonotonicTime},
         worker::Worker,
     },
-    core::snapshot::{PushCounts, ReceiverStates, Snapshot},
+    core::snapshot::Snapshot,
     http::client::{http, resolver::Resolver},
+    outputs::output_counters::OutputCounters,
 };
 
 /// Time alone changes which rules match. While no snapshot is published, alerts are compared this often.
@@ -46,9 +47,7 @@ pub(crate) struct AlertPusher {
     http: reqwest::Client,
     /// Reads credentials and resolves host names.
     worker: Worker,
-    counts: watch::Sender<PushCounts>,
-    /// Whether each Alertmanager takes requests, by its name.
-    receivers: watch::Sender<ReceiverStates>,
+    counters: Arc<OutputCounters>,
     queue: AlertQueue,
     /// It has answered a request.
     is_reached: bool,
@@ -73,17 +72,15 @@ impl AlertPusher {
         target: Target,
         worker: Worker,
         clock: Clock,
-        counts: watch::Sender<PushCounts>,
-        receivers: &watch::Sender<ReceiverStates>,
+        counters: Arc<OutputCounters>,
     ) -> Result<Self, TargetError> {
         Ok(Self {
             queue: AlertQueue::new(target.timing, target.labels.clone()),
             http: target.client(Resolver::new(worker.clone()))?,
-            receivers: receivers.clone(),
             target,
             clock,
             worker,
-            counts,
+            counters,
             is_reached: false,
             failures: 0,
             is_failing: false,
@@ -170,10 +167,10 @@ impl AlertPusher {
 
     async fn push_batch(&mut self, alerts: &[Alert], is_waiting: bool) -> bool {
         let pushed = self.within_limit(self.post(alerts)).await;
-        self.counts.send_modify(|counts| {
-            counts.pushes += 1;
-            counts.failures += u64::from(pushed.is_err());
-        });
+        let mut counts = self.counters.pushes();
+        counts.pushes += 1;
+        counts.failures += u64::from(pushed.is_err());
+        drop(counts);
         self.show_state(pushed.is_ok());
         let (alertmanager, proxy) = (self.target.name.as_str(), self.target.shown_proxy());
         if let Err(failure) = pushed {
@@ -206,8 +203,7 @@ impl AlertPusher {
     /// In the gauge `azure_scheduled_events_receiver_up`.
     fn show_state(&self, is_up: bool) {
         let name = label_value(&self.target.name).into_owned();
-        self.receivers
-            .send_if_modified(|states| states.insert(name, is_up) != Some(is_up));
+        self.counters.pushes().receivers.insert(name, is_up);
     }
 
     /// A failure while an earlier one waits for its next attempt does not move that.

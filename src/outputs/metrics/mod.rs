@@ -23,6 +23,7 @@ use self::{collector::Scrape, exposition::Format};
 use crate::{
     base::time::{Moment, Timestamp},
     core::snapshot::{SeriesScope, Snapshot},
+    outputs::output_counters::OutputCounters,
 };
 
 /// Selects the optional series.
@@ -43,13 +44,13 @@ pub fn render(
     snapshot: &Arc<Snapshot>,
     format: Format,
     options: MetricsOptions,
-    dropped_log_lines: u64,
+    outputs: &Arc<OutputCounters>,
     now: Moment,
 ) -> Result<String, fmt::Error> {
     let scrape = Scrape {
         snapshot: Arc::clone(snapshot),
         options,
-        dropped_log_lines,
+        outputs: Arc::clone(outputs),
         now,
     };
     let mut registry = Registry::default();
@@ -76,14 +77,14 @@ impl Collector for Scrape {
 pub fn data_points(
     snapshot: &Arc<Snapshot>,
     options: MetricsOptions,
-    dropped_log_lines: u64,
+    outputs: &Arc<OutputCounters>,
     start: Timestamp,
     now: Moment,
 ) -> Result<Vec<Metric>, fmt::Error> {
     let scrape = Scrape {
         snapshot: Arc::clone(snapshot),
         options,
-        dropped_log_lines,
+        outputs: Arc::clone(outputs),
         now,
     };
     let mut metrics = Vec::new();

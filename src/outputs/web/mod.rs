@@ -27,14 +27,7 @@ mod recent;
 mod reply;
 mod status;
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use hyper::{
     HeaderMap, Method, Request,
@@ -47,9 +40,12 @@ use crate::{
     base::time::Moment,
     core::snapshot::Snapshot,
     http::server::{Abort, Anonymous, Handler, HandlerResponse},
-    outputs::metrics::{
-        self, MetricsOptions,
-        exposition::{self, Format},
+    outputs::{
+        metrics::{
+            self, MetricsOptions,
+            exposition::{self, Format},
+        },
+        output_counters::OutputCounters,
     },
 };
 pub use hosts::AllowedHosts;
@@ -83,7 +79,7 @@ pub struct WebSettings {
 pub struct WebService {
     settings: Arc<WebSettings>,
     snapshot: watch::Receiver<Arc<Snapshot>>,
-    dropped_log_lines: Arc<AtomicU64>,
+    outputs: Arc<OutputCounters>,
     clock: Arc<dyn Fn() -> Moment + Send + Sync>,
     recent: Arc<RecentResponses>,
 }
@@ -101,13 +97,13 @@ impl WebService {
     pub fn new(
         settings: WebSettings,
         snapshot: watch::Receiver<Arc<Snapshot>>,
-        dropped_log_lines: Arc<AtomicU64>,
+        outputs: Arc<OutputCounters>,
         now: impl Fn() -> Moment + Send + Sync + 'static,
     ) -> Self {
         Self {
             settings: Arc::new(settings),
             snapshot,
-            dropped_log_lines,
+            outputs,
             clock: Arc::new(now),
             recent: Arc::default(),
         }
@@ -173,9 +169,8 @@ impl WebService {
         let settings = &self.settings;
         let response = match variant.content {
             Content::Metrics(format) => {
-                let dropped = self.dropped_log_lines.load(Ordering::Relaxed);
-                let exposed = settings.exposed;
-                let text = metrics::render(snapshot, format, exposed, dropped, now).ok()?;
+                let (exposed, outputs) = (settings.exposed, &self.outputs);
+                let text = metrics::render(snapshot, format, exposed, outputs, now).ok()?;
                 let mut response = reply::ok(format.content_type(), text);
                 reply::set(&mut response, VARY, "accept, accept-encoding");
                 response

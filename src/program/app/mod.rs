@@ -28,7 +28,7 @@ pub use self::serving::bind;
 pub(crate) use self::simulation::{demo, simulate};
 use self::{
     imds_requests::ImdsRequests,
-    outputs::{OtlpOutput, Outputs, push_alerts, write_textfile},
+    outputs::{OtlpOutput, push_alerts, write_textfile},
     runner::{Runner, notification_ticks, pause_ticks},
     serving::{protect, serve, server_limits},
     state_writer::StateWriter,
@@ -38,7 +38,9 @@ use crate::{
     azure::imds::Client,
     base::{log_id, system, time::Clock},
     core::engine::{Engine, EngineConfig},
-    outputs::{otlp::sender::metrics::MetricSource, web::WebService},
+    outputs::{
+        otlp::sender::metrics::MetricSource, output_counters::OutputCounters, web::WebService,
+    },
     program::{CommandError, config::Config},
 };
 
@@ -81,28 +83,26 @@ pub async fn run(
     };
     let engine = Engine::new(engine_config, restored, now);
     let (publisher, snapshots) = watch::channel(Arc::new(engine.snapshot(now)));
+    let counters = Arc::new(OutputCounters::new(dropped_log_lines));
     let source = MetricSource {
         snapshots: snapshots.clone(),
         options: web.exposed,
-        dropped_log_lines: Arc::clone(&dropped_log_lines),
+        outputs: Arc::clone(&counters),
     };
-    let textfile_failures = write_textfile(textfile, &source, clock, &mut tasks)?;
-    let otlp = otlp.map(|otlp| OtlpOutput::start(otlp, state.as_ref(), source, clock, &mut tasks));
-    let outputs = Outputs {
-        otlp: otlp.transpose()?,
-        push_counts: push_alerts(alertmanagers, &snapshots, clock, &mut tasks)?,
-        receiver_states: tasks.receivers.subscribe(),
-        textfile_failures,
-    };
+    write_textfile(textfile, &source, clock, &mut tasks)?;
+    let otlp = otlp
+        .map(|otlp| OtlpOutput::start(otlp, state.as_ref(), source, clock, &mut tasks))
+        .transpose()?;
+    push_alerts(alertmanagers, &snapshots, &counters, clock, &mut tasks)?;
     logging::listening(&listeners, &web.telemetry_path, web_config.as_ref());
-    let service = WebService::new(web, snapshots, dropped_log_lines, move || clock.now());
+    let service = WebService::new(web, snapshots, counters, move || clock.now());
     serve(listeners, protect(web_config, service)?, limits, &mut tasks);
     let runner = Runner {
         engine,
         clock,
         requests: ImdsRequests::new(client, imds, interval, clock),
         state,
-        outputs,
+        otlp,
         snapshots: publisher,
         ticks: pause_ticks(),
         notifications: notification_ticks(),

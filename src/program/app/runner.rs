@@ -11,7 +11,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{imds_requests::ImdsRequests, outputs::Outputs, state_writer::StateWriter};
+use super::{imds_requests::ImdsRequests, outputs::OtlpOutput, state_writer::StateWriter};
 use crate::{
     base::{
         system::{self, ProcessDelays},
@@ -33,7 +33,7 @@ pub(super) struct Runner {
     pub(super) clock: Clock,
     pub(super) requests: ImdsRequests,
     pub(super) state: Option<StateWriter>,
-    pub(super) outputs: Outputs,
+    pub(super) otlp: Option<OtlpOutput>,
     pub(super) snapshots: watch::Sender<Arc<Snapshot>>,
     pub(super) ticks: Interval,
     pub(super) notifications: Interval,
@@ -86,7 +86,6 @@ impl Runner {
             input = notify(&mut self.notifications) => input,
             _ = self.ticks.tick(), if self.engine.looks_for_pauses() => Input::Tick,
             result = written(&mut self.state) => Input::StateWritten(result),
-            input = self.outputs.next_counts() => input,
             input = self.requests.completed() => input,
         }
     }
@@ -124,7 +123,11 @@ impl Runner {
                     state.discard_foreign(now.wall);
                 }
             }
-            Effect::Emit(changes) => self.outputs.send(&changes, now),
+            Effect::Emit(changes) => {
+                if let Some(otlp) = &self.otlp {
+                    otlp.send(&changes, now);
+                }
+            }
             Effect::SaveState(saved) => {
                 if let Some(state) = &mut self.state {
                     state.write(*saved);

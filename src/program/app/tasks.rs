@@ -4,7 +4,6 @@ use std::{future::Future, time::Duration};
 
 use tokio::{
     runtime::Handle,
-    sync::watch,
     task::{JoinError, JoinSet},
     time::timeout,
 };
@@ -12,7 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 
 use super::output_thread;
-use crate::{core::snapshot::ReceiverStates, program::CommandError};
+use crate::program::CommandError;
 
 /// Longer than the exports take at the end, 5 s; timers are late while a peer keeps the thread of the outputs busy.
 /// Alerts that are not pushed by then expire in Alertmanager.
@@ -24,8 +23,6 @@ pub(super) struct Tasks {
     running: JoinSet<(&'static str, Result<(), String>)>,
     /// Cancelled after that loop has ended.
     pub(super) stop: CancellationToken,
-    /// Whether each receiver accepted the last request.
-    pub(super) receivers: watch::Sender<ReceiverStates>,
     /// The thread of the tasks that send, if there are any. The guard ends it; it is dropped after them.
     outputs: Option<(Handle, DropGuard)>,
 }
@@ -35,7 +32,6 @@ impl Tasks {
         Self {
             running: JoinSet::new(),
             stop: CancellationToken::new(),
-            receivers: watch::Sender::default(),
             outputs: None,
         }
     }

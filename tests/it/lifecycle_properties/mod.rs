@@ -306,7 +306,7 @@ fn assert_values_are_valid(snapshot: Snapshot, now: Moment) {
         resources: true,
         process: false,
     };
-    let text = metrics::render(&snapshot, Format::Text, exposed, 0, now).unwrap();
+    let text = metrics::render(&snapshot, Format::Text, exposed, &Arc::default(), now).unwrap();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let value: f64 = line.rsplit_once(' ').unwrap().1.parse().unwrap();
         assert!(value.is_finite(), "{line}");

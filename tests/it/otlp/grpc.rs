@@ -4,7 +4,7 @@ use std::{io::Read as _, process::Command, time::Duration};
 
 use azure_scheduled_events_exporter::{
     otlp::signal::Signal,
-    snapshot::{DropReason, ExportFailure},
+    output_counters::{DropReason, ExportFailure},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 use flate2::read::GzDecoder;

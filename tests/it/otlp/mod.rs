@@ -14,7 +14,7 @@ mod tls;
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::snapshot::{DropReason, ExportFailure};
+use azure_scheduled_events_exporter::output_counters::{DropReason, ExportFailure};
 use tokio::time::timeout;
 
 use self::sending::{Sending, base, event, numbers, text};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
     otlp::sender::RetryTiming,
-    snapshot::{DropReason, ExportFailure},
+    output_counters::{DropReason, ExportFailure},
     time::Clock,
 };
 

@@ -1,6 +1,6 @@
 //! The spool survives restarts, kills and outages of the collector.
 
-use azure_scheduled_events_exporter::{otlp::sender::RetryTiming, snapshot::ExportFailure};
+use azure_scheduled_events_exporter::{otlp::sender::RetryTiming, output_counters::ExportFailure};
 
 use super::sending::{Sending, TIMING, base, numbers};
 use crate::support::{

@@ -11,7 +11,7 @@ use azure_scheduled_events_exporter::{
         signal::Signal,
         spool::{Spool, SpoolHandle, SpoolLimits},
     },
-    snapshot::ExportCounts,
+    output_counters::ExportCounts,
     time::{Clock, Timestamp},
     worker::Worker,
 };
@@ -87,7 +87,7 @@ impl Sending {
         let connection = Connection::new(&settings, Clock::start(), timing).unwrap();
         let running = sender::run(connection, spool.clone(), stop.clone());
         Self {
-            counts: spool.counts(),
+            counts: spool.counts().subscribe(),
             spool,
             worker,
             stop,

@@ -1,6 +1,6 @@
 //! HTTPS: certificate authorities and client certificates.
 
-use azure_scheduled_events_exporter::snapshot::ExportFailure;
+use azure_scheduled_events_exporter::output_counters::ExportFailure;
 
 use super::sending::Sending;
 use crate::support::{Pki, collector::FakeCollector, pki::TlsProxy};

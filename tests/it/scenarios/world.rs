@@ -288,7 +288,7 @@ impl World {
             &Arc::new(snapshot),
             Format::Text,
             exposed,
-            0,
+            &Arc::default(),
             self.driven.now,
         )
         .unwrap();

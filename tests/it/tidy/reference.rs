@@ -9,7 +9,8 @@ use azure_scheduled_events_exporter::{
     document::AnomalyKind,
     lifecycle::Outcome,
     metrics::catalog::{self, Kind, Metric},
-    snapshot::{ApprovalResult, DropReason, ExportFailure},
+    output_counters::{DropReason, ExportFailure},
+    snapshot::ApprovalResult,
 };
 use clap::{Arg, Command, CommandFactory as _};
 

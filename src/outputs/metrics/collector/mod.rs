@@ -22,6 +22,7 @@ use crate::{
         lifecycle::TrackedEvent,
         snapshot::{Histogram, Snapshot, TypeLabel},
     },
+    outputs::output_counters::OutputCounters,
 };
 
 /// Writes a family to a back end.
@@ -31,7 +32,7 @@ pub(super) type Write<'w> = dyn FnMut(Family<'_>) -> fmt::Result + 'w;
 pub(super) struct Scrape {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) options: MetricsOptions,
-    pub(super) dropped_log_lines: u64,
+    pub(super) outputs: Arc<OutputCounters>,
     pub(super) now: Moment,
 }
 
@@ -40,7 +41,7 @@ impl Scrape {
     pub(super) fn write(&self, write: &mut Write<'_>) -> fmt::Result {
         events::write(&self.snapshot, self.options, self.now, write)?;
         let mut families: Vec<_> = self.polling().into_iter().chain(self.events()).collect();
-        families.extend(outputs::families(&self.snapshot.outputs));
+        families.extend(outputs::families(&self.snapshot, &self.outputs));
         families.sort_unstable_by_key(|family| family.metric.name);
         if self.options.process {
             families.extend(process::families());
@@ -50,7 +51,7 @@ impl Scrape {
         families.into_iter().try_for_each(write)
     }
 
-    fn polling(&self) -> [Family<'_>; 11] {
+    fn polling(&self) -> [Family<'_>; 10] {
         let health = &self.snapshot.health;
         let duration = [([], &health.request_duration)];
         let failures = health.failures();
@@ -66,7 +67,6 @@ impl Scrape {
             by_text(&catalog::IMDS_FAILURES, "reason", failures),
             Family::single(&catalog::IMDS_REQUESTS, Some(health.requests)),
             Family::single(&catalog::LAST_SUCCESS, last_success),
-            Family::single(&catalog::LOG_LINES_DROPPED, Some(self.dropped_log_lines)),
             Family::single(&catalog::UP, Some(health.is_up(self.now))),
             self.vm_info(),
             Family::single(&catalog::VM_NAME_MISMATCH, is_mismatch),

@@ -1,31 +1,44 @@
 //! What the outputs count: exports, pushes, approvals and failed writes.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::watch;
+
 use super::{by_text, type_label};
 use crate::{
-    core::snapshot::{ExportCounts, OutputCounters},
-    outputs::metrics::{
-        catalog::{self, Metric},
-        family::Family,
+    core::snapshot::Snapshot,
+    outputs::{
+        metrics::{
+            catalog::{self, Metric},
+            family::Family,
+        },
+        output_counters::{ExportCounts, OutputCounters},
     },
 };
 
-pub(super) fn families(outputs: &OutputCounters) -> Vec<Family<'_>> {
-    let pushes = &outputs.pushes;
-    let approvals = outputs.approvals.iter();
+pub(super) fn families<'a>(snapshot: &'a Snapshot, outputs: &OutputCounters) -> Vec<Family<'a>> {
+    let count = |counter: &AtomicU64| Some(counter.load(Ordering::Relaxed));
+    let [spans, log_records, metrics] =
+        [&outputs.spans, &outputs.log_records, &outputs.metrics].map(|it| it.get());
+    let spans = spans.map_or_else(ExportCounts::default, |it| it.borrow().clone());
+    let log_records = log_records.map(watch::Sender::borrow);
+    let metrics = metrics.map(watch::Sender::borrow);
+    let (log_records, metrics) = (log_records.as_deref(), metrics.as_deref());
+    let pushes = outputs.pushes();
+    let approvals = snapshot.counters.approvals.iter();
     let approvals = approvals.map(|((event_type, result), count)| {
         let result = ("result", result.as_str().into());
         ([type_label(event_type), result], *count)
     });
-    let receivers = outputs.receivers.iter();
-    let receivers = receivers.map(|(name, is_up)| ([("receiver", name.into())], *is_up));
-    let spools = [Some(&outputs.spans), outputs.log_records.as_ref()];
-    let spools = spools.into_iter().flatten();
+    let receivers = pushes.receivers.iter();
+    let receivers = receivers.map(|(name, is_up)| ([("receiver", name.clone().into())], *is_up));
+    let spools = [Some(&spans), log_records].into_iter().flatten();
     let write_failures: u64 = spools.map(|counts| counts.write_failures).sum();
-    let write_failures = outputs.state_write_failures + write_failures;
+    let write_failures = snapshot.state_write_failures + write_failures;
     let signals = [
-        ("traces", Some(&outputs.spans)),
-        ("logs", outputs.log_records.as_ref()),
-        ("metrics", outputs.metrics.as_ref()),
+        ("traces", Some(&spans)),
+        ("logs", log_records),
+        ("metrics", metrics),
     ];
     let signals = signals
         .into_iter()
@@ -35,18 +48,22 @@ pub(super) fn families(outputs: &OutputCounters) -> Vec<Family<'_>> {
         Family::single(&catalog::ALERT_PUSH_FAILURES, Some(pushes.failures)),
         Family::single(&catalog::ALERT_PUSHES, Some(pushes.pushes)),
         Family::new(&catalog::APPROVALS, approvals),
+        Family::single(
+            &catalog::LOG_LINES_DROPPED,
+            count(&outputs.dropped_log_lines),
+        ),
         Family::new(&catalog::RECEIVER_UP, receivers),
         Family::single(&catalog::STATE_WRITE_FAILURES, Some(write_failures)),
         Family::single(
             &catalog::TEXTFILE_WRITE_FAILURES,
-            Some(outputs.textfile_write_failures),
+            count(&outputs.textfile_write_failures),
         ),
     ];
-    families.extend(exports(&SPAN_METRICS, &outputs.spans));
-    if let Some(counts) = &outputs.log_records {
+    families.extend(exports(&SPAN_METRICS, &spans));
+    if let Some(counts) = log_records {
         families.extend(exports(&LOG_RECORD_METRICS, counts));
     }
-    if let Some(counts) = &outputs.metrics {
+    if let Some(counts) = metrics {
         let exported = Some(counts.exported);
         families.push(failures(&catalog::METRIC_EXPORT_FAILURES, counts));
         families.push(Family::single(&catalog::METRIC_POINTS_EXPORTED, exported));

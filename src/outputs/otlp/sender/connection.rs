@@ -16,7 +16,6 @@ use super::{
 };
 use crate::{
     base::{backoff::backoff, log_id, time::Clock, worker::Worker},
-    core::snapshot::{ExportCounts, ExportFailure},
     http::client::{
         http::{self, read_up_to},
         proxy,
@@ -24,6 +23,7 @@ use crate::{
         retry::retry_after,
         url::{self, Secrets},
     },
+    outputs::output_counters::{ExportCounts, ExportFailure},
     outputs::{
         metrics::exposition::gzip,
         otlp::settings::{ExporterSettings, Protocol},
@@ -60,7 +60,7 @@ pub struct Connection {
     secrets: Secrets,
     pub(super) clock: Clock,
     pub(super) timing: RetryTiming,
-    pub(super) counts: watch::Sender<ExportCounts>,
+    pub(crate) counts: watch::Sender<ExportCounts>,
     /// Reads certificates and resolves host names.
     worker: Worker,
     /// `None` until the first attempt, and after some failures.

@@ -18,9 +18,9 @@ use reqwest::{
 
 use super::response::{Disposition, MAX_MESSAGE, MAX_RETRY_AFTER, Retry};
 use crate::{
-    core::snapshot::ExportFailure,
     http::client::{http::excerpt, url::Secrets},
     outputs::otlp::settings::ExporterSettings,
+    outputs::output_counters::ExportFailure,
 };
 
 /// The prefix of a message: whether it is compressed, and its length.

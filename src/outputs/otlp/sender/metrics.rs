@@ -3,14 +3,7 @@
 //! Nothing is stored: a push has the newest values, also after one that failed; only deltas without an answer are
 //! repeated first. It also has the end of the series that receivers may know and that have ended. It reads published snapshots and delays nothing else.
 
-use std::{
-    collections::VecDeque,
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{collections::VecDeque, fmt, sync::Arc};
 
 use opentelemetry_proto::{
     tonic::{
@@ -35,7 +28,7 @@ use super::{
 };
 use crate::{
     base::time::{Moment, Timestamp},
-    core::snapshot::{ExportCounts, ExportFailure, Snapshot},
+    core::snapshot::Snapshot,
     outputs::{
         metrics::{MetricsOptions, data_points},
         otlp::{
@@ -43,6 +36,7 @@ use crate::{
             settings::{OtlpSettings, Temporality},
             signal::Signal,
         },
+        output_counters::{ExportFailure, OutputCounters},
         schedule::Schedule,
     },
 };
@@ -55,18 +49,16 @@ const MAX_REQUEST_BYTES: usize = 512 << 10;
 pub struct MetricSource {
     pub snapshots: watch::Receiver<Arc<Snapshot>>,
     pub options: MetricsOptions,
-    pub dropped_log_lines: Arc<AtomicU64>,
+    pub outputs: Arc<OutputCounters>,
 }
 
 /// Pushes until `stop` is cancelled, then the last values.
 pub async fn run(
     settings: OtlpSettings,
-    mut connection: Connection,
+    connection: Connection,
     source: MetricSource,
-    counts: watch::Sender<ExportCounts>,
     stop: CancellationToken,
 ) {
-    connection.counts = counts;
     let exporter = &connection.settings;
     info!(
         endpoint = exporter.shown_endpoint(),
@@ -193,10 +185,9 @@ impl MetricPusher {
         snapshot: &Arc<Snapshot>,
         now: Moment,
     ) -> Result<ExportMetricsServiceRequest, fmt::Error> {
-        let dropped_log_lines = self.source.dropped_log_lines.load(Ordering::Relaxed);
         self.start = self.start.min(now.wall);
-        let options = self.source.options;
-        let mut metrics = data_points(snapshot, options, dropped_log_lines, self.start, now)?;
+        let (options, outputs) = (self.source.options, &self.source.outputs);
+        let mut metrics = data_points(snapshot, options, outputs, self.start, now)?;
         if let Some(totals) = &self.totals {
             totals.subtract_from(&mut metrics);
         }

@@ -28,7 +28,7 @@ use super::{
     signal::Signal,
     spool::{Spool, SpoolHandle},
 };
-use crate::core::snapshot::{DropReason, ExportFailure};
+use crate::outputs::output_counters::{DropReason, ExportFailure};
 
 /// Between two attempts while the exporter stops.
 const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
@@ -37,7 +37,7 @@ const MAX_FAILURES_IN_ORDER: u32 = 8;
 
 /// Exports until `stop` is cancelled, then flushes the spool.
 pub async fn run(mut connection: Connection, spool: SpoolHandle, stop: CancellationToken) {
-    connection.counts = spool.counter();
+    connection.counts = spool.counts();
     let settings = &connection.settings;
     let signal = settings.signal;
     info!(

@@ -16,13 +16,13 @@ use reqwest::{
 };
 
 use crate::{
-    core::snapshot::ExportFailure,
     http::client::{
         error::{causes, is_tls, root_cause},
         http::{describe, excerpt, is_web_page, redirect},
         url::Secrets,
     },
     outputs::otlp::settings::{ExporterSettings, Protocol},
+    outputs::output_counters::ExportFailure,
 };
 
 /// A longer `Retry-After` is shortened.

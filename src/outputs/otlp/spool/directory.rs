@@ -7,7 +7,7 @@ use tracing::{info, warn};
 use super::{Spool, SpoolEntry};
 use crate::{
     base::file::{self, DRAFT_SUFFIX},
-    core::snapshot::DropReason,
+    outputs::output_counters::DropReason,
 };
 
 /// Unreadable files that are kept for inspection.

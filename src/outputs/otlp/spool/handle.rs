@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use super::{Batch, EncodedBatch, Spool};
 use crate::{
     base::{time::Moment, worker::Worker},
-    core::snapshot::{DropReason, ExportCounts},
+    outputs::output_counters::{DropReason, ExportCounts},
 };
 
 /// One spool, shared by the event loop, which appends, and the sender, which empties it.
@@ -56,12 +56,9 @@ impl SpoolHandle {
         }
     }
 
-    /// The counters, now and whenever they change.
-    pub fn counts(&self) -> watch::Receiver<ExportCounts> {
-        let mut counts = self.counts.subscribe();
-        // The spool may hold records of an earlier process.
-        counts.mark_changed();
-        counts
+    /// The counters of the spool and of its sender.
+    pub fn counts(&self) -> watch::Sender<ExportCounts> {
+        self.counts.clone()
     }
 
     /// Whether waiting records survive the end of this process.
@@ -78,11 +75,6 @@ impl SpoolHandle {
         // The notification of a batch that is seen below must not end a later backoff.
         pin!(self.appended.notified()).enable();
         self.with(Spool::next).await.flatten()
-    }
-
-    /// Counts what the sender does.
-    pub(in crate::outputs::otlp) fn counter(&self) -> watch::Sender<ExportCounts> {
-        self.counts.clone()
     }
 
     /// `None` where the worker's queue is full: a batch that is not completed then is sent again.

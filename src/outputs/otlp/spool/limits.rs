@@ -3,7 +3,7 @@
 use tracing::warn;
 
 use super::{Spool, SpoolEntry};
-use crate::core::snapshot::DropReason;
+use crate::outputs::output_counters::DropReason;
 
 /// What the spool may hold; it drops the oldest batches beyond that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -38,7 +38,7 @@ use super::{
 };
 use crate::{
     base::{file::Filesystem, time::Moment},
-    core::snapshot::{DropReason, ExportCounts},
+    outputs::output_counters::{DropReason, ExportCounts},
 };
 
 use self::directory::file_name;

@@ -88,7 +88,14 @@ fn render(snapshot: &Arc<Snapshot>, at: Moment) -> ResourceMetrics {
             ..Resource::default()
         }),
         scope_metrics: vec![ScopeMetrics {
-            metrics: data_points(snapshot, options, 0, Timestamp::UNIX_EPOCH, at).unwrap(),
+            metrics: data_points(
+                snapshot,
+                options,
+                &Arc::default(),
+                Timestamp::UNIX_EPOCH,
+                at,
+            )
+            .unwrap(),
             ..ScopeMetrics::default()
         }],
         ..ResourceMetrics::default()

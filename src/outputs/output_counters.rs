@@ -1,6 +1,12 @@
-//! The counters of exported spans or log records: all but the number of those that wait only grow.
+//! What the outputs count, from zero since the start of the process. Each output changes its own counters, and a scrape
+//! reads them where they are: no snapshot is published for them.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicU64},
+};
+
+use tokio::sync::watch;
 
 use crate::base::label::label_values;
 
@@ -79,5 +85,44 @@ impl ExportCounts {
 
     pub(crate) fn fail(&mut self, reason: ExportFailure) {
         *self.failures.entry(reason).or_default() += 1;
+    }
+}
+
+/// What the Alertmanager pushers did.
+#[derive(Debug, Default)]
+pub(crate) struct PushCounts {
+    /// Posts to an Alertmanager.
+    pub(crate) pushes: u64,
+    pub(crate) failures: u64,
+    /// Whether each Alertmanager accepted the last request, by its URL without secrets. One that was not asked yet is
+    /// absent.
+    pub(crate) receivers: BTreeMap<String, bool>,
+}
+
+/// The counters of all outputs.
+#[derive(Debug, Default)]
+pub struct OutputCounters {
+    /// Zeros while no spans are exported.
+    pub(crate) spans: OnceLock<watch::Sender<ExportCounts>>,
+    /// Unset if no log records are exported.
+    pub(crate) log_records: OnceLock<watch::Sender<ExportCounts>>,
+    /// Points and pushes of the metrics, which have no spool; unset if they are not exported.
+    pub(crate) metrics: OnceLock<watch::Sender<ExportCounts>>,
+    pushes: Mutex<PushCounts>,
+    /// Failed writes of the file of `--textfile.path`.
+    pub(crate) textfile_write_failures: AtomicU64,
+    pub(crate) dropped_log_lines: Arc<AtomicU64>,
+}
+
+impl OutputCounters {
+    pub(crate) fn new(dropped_log_lines: Arc<AtomicU64>) -> Self {
+        Self {
+            dropped_log_lines,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn pushes(&self) -> MutexGuard<'_, PushCounts> {
+        self.pushes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
