@@ -1,7 +1,7 @@
-//! Decides about each request before the web service sees it: the rate limit, and names and passwords. Adds the
-//! headers of the settings to each response.
+//! Decides about each request before the web service sees it: names and passwords. Adds the headers of the settings to
+//! each response.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -11,12 +11,10 @@ use hyper::{
     body::Incoming,
     header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS},
 };
-use tokio::time::Instant;
 
 use super::{
     files::ConfigSource,
-    passwords::{BasicCredentials, Passwords},
-    rate_limit::TokenBucket,
+    passwords::{self, Passwords},
     settings::Settings,
 };
 use crate::http::server::{Abort, Anonymous, Handler, HandlerResponse};
@@ -24,10 +22,7 @@ use crate::http::server::{Abort, Anonymous, Handler, HandlerResponse};
 pub(super) struct Access {
     pub(super) source: Arc<ConfigSource>,
     pub(super) passwords: Passwords,
-    pub(super) bucket: Mutex<TokenBucket>,
-    pub(super) started_at: Instant,
-    /// Paths that need no password and do not count for the rate limit: probes, which a kubelet or a load balancer
-    /// sends.
+    /// Paths that need no password: probes, which a kubelet or a load balancer sends.
     pub(super) open_paths: &'static [&'static str],
     pub(super) handler: Arc<dyn Handler>,
 }
@@ -39,22 +34,16 @@ impl Access {
         settings: &Settings,
         request: &Request<Incoming>,
     ) -> Option<StatusCode> {
-        let is_within_rate_limit = {
-            let mut bucket = self.bucket.lock().unwrap_or_else(PoisonError::into_inner);
-            bucket.allow(settings.rate_limit, self.started_at.elapsed())
-        };
-        if !is_within_rate_limit {
-            return Some(StatusCode::TOO_MANY_REQUESTS);
-        }
         if settings.users.is_empty() {
             return None;
         }
         let header = request.headers().get(AUTHORIZATION);
-        let credentials = header.and_then(|header| BasicCredentials::parse(header.as_bytes()));
-        let Some(credentials) = credentials else {
+        let credentials = header.and_then(|header| passwords::credentials(header.as_bytes()));
+        let Some((user, password)) = credentials else {
             return Some(StatusCode::UNAUTHORIZED);
         };
-        match self.passwords.accepts(&settings.users, &credentials).await {
+        let users = &settings.users;
+        match self.passwords.accepts(users, &user, password).await {
             Some(true) => None,
             Some(false) => Some(StatusCode::UNAUTHORIZED),
             None => Some(StatusCode::SERVICE_UNAVAILABLE),

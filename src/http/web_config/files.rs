@@ -6,11 +6,9 @@
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use rustls::ServerConfig;
-use tokio::time::{Instant, sleep};
 use tracing::{error, info, warn};
 
 use super::{settings::Settings, tls::server_config, tls_settings::TlsContent};
@@ -21,21 +19,13 @@ use crate::base::{
     worker::Worker,
 };
 
-/// After files have become invalid, for this time each use waits whether they become valid again: the files of a
-/// certificate and its key are replaced one after the other, and a file may be read while it is written.
-const GRACE: Duration = Duration::from_secs(1);
-const RETRY_INTERVAL: Duration = Duration::from_millis(20);
-
 /// The files, with what was read of them last.
 pub(super) struct ConfigFiles {
     path: PathBuf,
     /// With their text.
     settings: Option<(Vec<u8>, Arc<Settings>)>,
+    /// `None` if the first settings had no TLS.
     tls: Option<TlsConfig>,
-    /// The first settings had TLS.
-    is_tls: bool,
-    /// Any settings had users.
-    had_users: bool,
 }
 
 struct TlsConfig {
@@ -51,12 +41,9 @@ impl ConfigFiles {
             path: path.to_owned(),
             settings: None,
             tls: None,
-            is_tls: false,
-            had_users: false,
         };
         let settings = files.settings().and_then(|settings| {
-            files.is_tls = settings.tls.is_some();
-            if files.is_tls {
+            if settings.tls.is_some() {
                 files.tls()?;
             }
             Ok(settings)
@@ -67,7 +54,8 @@ impl ConfigFiles {
 
     fn settings(&mut self) -> Result<Arc<Settings>, String> {
         let text = read_given(&self.path, MAX_CERTIFICATES_BYTES)?;
-        if let Some((known, settings)) = &self.settings
+        let last = self.settings.as_ref();
+        if let Some((known, settings)) = last
             && *known == text
         {
             return Ok(Arc::clone(settings));
@@ -77,14 +65,14 @@ impl ConfigFiles {
         let settings = Settings::parse(utf8, directory)?;
         // Requests would no longer be encrypted, or no longer need a password. A file that is being written also looks
         // like this.
-        if self.is_tls && settings.tls.is_none() {
+        if self.tls.is_some() && settings.tls.is_none() {
             return Err(removed("tls_server_config"));
         }
-        if self.had_users && settings.users.is_empty() {
+        let had_users = last.is_some_and(|(_, last)| !last.users.is_empty());
+        if had_users && settings.users.is_empty() {
             return Err(removed("basic_auth_users"));
         }
-        self.had_users |= !settings.users.is_empty();
-        if self.settings.is_some() {
+        if last.is_some() {
             self.log_change(&settings);
         }
         let settings = Arc::new(settings);
@@ -130,7 +118,7 @@ impl ConfigFiles {
         for note in &settings.notes {
             warn!("{note}");
         }
-        if !self.is_tls && settings.tls.is_some() {
+        if self.tls.is_none() && settings.tls.is_some() {
             warn!("tls_server_config was added and has no effect before a restart");
         }
     }
@@ -149,15 +137,14 @@ pub(super) struct ConfigSource {
 
 struct FilesStatus {
     last_valid: Arc<Settings>,
-    /// Since the first failure after a success.
+    /// What the log said since the last success.
     failure: Option<Failure>,
 }
 
 struct Failure {
-    since: Instant,
+    problem: String,
     /// The certificates failed, and not only the settings.
     is_tls: bool,
-    logged: Option<String>,
 }
 
 impl ConfigSource {
@@ -197,21 +184,21 @@ impl ConfigSource {
         is_tls: bool,
         load: fn(&mut ConfigFiles) -> Result<T, String>,
     ) -> Option<T> {
-        loop {
-            let files = Arc::clone(&self.files);
-            let loaded = self.worker.run_while_awaited(move || {
-                let mut files = lock(&files);
-                load(&mut files).map_err(|problem| files.error(&problem))
-            });
-            // Only a disk that hangs lets the jobs of so many requests wait.
-            let hangs = || Err("reading the files takes too long".to_owned());
-            match loaded.await.unwrap_or_else(hangs) {
-                Ok(loaded) => {
-                    self.succeeded(is_tls);
-                    return Some(loaded);
-                }
-                Err(problem) if !self.may_retry(is_tls, &problem) => return None,
-                Err(_) => sleep(RETRY_INTERVAL).await,
+        let files = Arc::clone(&self.files);
+        let loaded = self.worker.run_while_awaited(move || {
+            let mut files = lock(&files);
+            load(&mut files).map_err(|problem| files.error(&problem))
+        });
+        // Only a disk that hangs lets the jobs of so many requests wait.
+        let hangs = || Err("reading the files takes too long".to_owned());
+        match loaded.await.unwrap_or_else(hangs) {
+            Ok(loaded) => {
+                self.succeeded(is_tls);
+                Some(loaded)
+            }
+            Err(problem) => {
+                self.failed(is_tls, problem);
+                None
             }
         }
     }
@@ -219,33 +206,25 @@ impl ConfigSource {
     /// The settings do not tell whether the certificates are valid again.
     fn succeeded(&self, is_tls: bool) {
         let mut status = lock(&self.status);
-        let failure = status.failure.take_if(|failure| is_tls || !failure.is_tls);
-        if failure.is_some_and(|failure| failure.logged.is_some()) {
+        let ended = |failure: &mut Failure| is_tls || !failure.is_tls;
+        if status.failure.take_if(ended).is_some() {
             info!(name: log_id::WEB_CONFIG_VALID, "web configuration is valid again");
         }
     }
 
-    /// Logs each failure once, when it is not tried again.
-    fn may_retry(&self, is_tls: bool, problem: &str) -> bool {
+    /// Logs each failure once.
+    fn failed(&self, is_tls: bool, problem: String) {
         let mut status = lock(&self.status);
-        let failure = status.failure.get_or_insert_with(|| Failure {
-            since: Instant::now(),
-            is_tls,
-            logged: None,
-        });
-        failure.is_tls |= is_tls;
-        if failure.since.elapsed() < GRACE {
-            return true;
-        }
-        if failure.logged.as_deref() != Some(problem) {
+        let last = status.failure.take();
+        if last.as_ref().is_none_or(|last| last.problem != problem) {
             error!(
                 name: log_id::WEB_CONFIG_INVALID,
                 error = problem,
                 "web configuration is not valid: new connections and requests are refused"
             );
-            failure.logged = Some(problem.to_owned());
         }
-        false
+        let is_tls = is_tls || last.is_some_and(|last| last.is_tls);
+        status.failure = Some(Failure { problem, is_tls });
     }
 }
 

@@ -1,5 +1,5 @@
-//! The file of `--web.config.file`: TLS, names and passwords, headers and a rate limit for the port of the exporter, in
-//! the format of exporter-toolkit.
+//! The file of `--web.config.file`: TLS, names and passwords, and headers for the port of the exporter, in the format of
+//! exporter-toolkit.
 //!
 //! `settings` makes typed settings of a text, and `tls` a configuration of rustls. `files` reads both from disk, for each
 //! request and each handshake. `access` is a [`Handler`] in front of the web service, and `handshake` an `Acceptor` of
@@ -9,21 +9,17 @@ mod access;
 mod files;
 mod handshake;
 mod passwords;
-mod rate_limit;
 mod settings;
 #[cfg(test)]
 mod tests;
 mod tls;
 mod tls_settings;
-mod yaml;
 
 use std::{
     fmt, io,
     path::Path,
     sync::{Arc, Mutex},
 };
-
-use tokio::time::Instant;
 
 use self::{
     access::Access,
@@ -91,7 +87,7 @@ impl WebConfig {
     }
 
     /// Settings without the effect that they have elsewhere; a line for each.
-    pub(crate) fn notes(&self) -> &[String] {
+    pub(crate) fn notes(&self) -> &[&'static str] {
         &self.settings.notes
     }
 
@@ -119,8 +115,6 @@ impl WebConfig {
         let access = Access {
             source,
             passwords,
-            bucket: Mutex::default(),
-            started_at: Instant::now(),
             open_paths,
             handler,
         };

@@ -32,11 +32,7 @@ pub(super) fn server_config(
     })?;
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&settings.versions)
-        .map_err(|error| {
-            settings
-                .certificate
-                .error(&format!("cannot be used: {error}"))
-        })?;
+        .map_err(|error| format!("tls_server_config.cipher_suites: {error}"))?;
     let builder = if settings.client_auth == ClientAuth::NoClientCert {
         builder.with_no_client_auth()
     } else {

@@ -88,8 +88,7 @@ pub(crate) struct DemoFlags {
         help_heading = "Web"
     )]
     pub(crate) listen_address: String,
-    /// File with TLS, users, headers and a rate limit, in the format of Prometheus exporter-toolkit; read for each
-    /// request.
+    /// File with TLS, users and headers, in the format of Prometheus exporter-toolkit; read for each request.
     #[arg(long = "web.config.file", value_name = "FILE", help_heading = "Web")]
     pub(crate) web_config_file: Option<PathBuf>,
     #[command(flatten)]
@@ -204,8 +203,7 @@ pub(crate) struct WebFlags {
         default_value = "/metrics"
     )]
     pub(crate) telemetry_path: String,
-    /// File with TLS, users, headers and a rate limit, in the format of Prometheus exporter-toolkit; read for each
-    /// request.
+    /// File with TLS, users and headers, in the format of Prometheus exporter-toolkit; read for each request.
     #[arg(long = "web.config.file", value_name = "FILE")]
     pub(crate) config_file: Option<PathBuf>,
     /// Host names for / and /api/, besides IP addresses, localhost and the names of this VM; `*.DOMAIN` means

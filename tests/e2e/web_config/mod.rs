@@ -6,7 +6,6 @@ mod openssl;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -26,10 +25,7 @@ pub(crate) enum ClientAuth {
 /// Writes a CA, certificates of a server and of a client, and the file of `--web.config.file`.
 pub(crate) fn write_files(folder: &Path, client_auth: ClientAuth) -> PathBuf {
     certificates(folder);
-    let salt = [0x5a; 16];
-    let digest = bcrypt::bcrypt(10, salt, format!("{PASSWORD}\0").as_bytes());
-    let encode = |bytes: &[u8]| bcrypt::BASE_64.encode(bytes);
-    let hash = format!("$2y$10${}{}", encode(&salt), encode(&digest[..23]));
+    let hash = bcrypt::hash(PASSWORD, 10).unwrap();
     let client_auth = match client_auth {
         ClientAuth::None => "",
         ClientAuth::Verified => {

@@ -1,4 +1,4 @@
-//! Passwords, probes, headers and the rate limit.
+//! Passwords, probes and headers.
 
 use tokio::time::Instant;
 
@@ -88,10 +88,7 @@ async fn a_probe_names_an_event_only_where_no_password_is_needed() {
 async fn configured_headers_are_on_every_response() {
     let headers = "http_server_config:\n  headers:\n    X-Frame-Options: deny\n    X-XSS-Protection: 1\n    \
                    Strict-Transport-Security: max-age=60\n    Content-Security-Policy: default-src 'self'\n";
-    let config = format!(
-        "{headers}rate_limit: {{interval: 1h, burst: 2}}\n{}",
-        user("bob", 4, "a")
-    );
+    let config = format!("{headers}{}", user("bob", 4, "a"));
     let exporter = Protected::start(&config).await;
     let client = exporter.plain();
     let right = basic("bob", "a");
@@ -99,7 +96,6 @@ async fn configured_headers_are_on_every_response() {
         ("/-/healthy", &[][..], 200),
         ("/metrics", &[right.as_str()], 200),
         ("/metrics", &[], 401),
-        ("/metrics", &[right.as_str()], 429),
         ("/-/serving", &[], 200),
     ] {
         let response = client.get(path, headers).await.unwrap();
@@ -120,19 +116,4 @@ async fn configured_headers_are_on_every_response() {
         }
         assert_eq!(response.head.matches("content-security-policy").count(), 1);
     }
-}
-
-#[tokio::test]
-async fn the_rate_limit_counts_all_requests_but_probes() {
-    let exporter = Protected::start("rate_limit: {interval: 1h, burst: 3}").await;
-    let client = exporter.plain();
-    for _ in 0..20 {
-        assert_eq!(client.status("/-/healthy", &[]).await, 200);
-    }
-    for status in [200, 200, 200, 429, 429] {
-        assert_eq!(client.status("/metrics", &[]).await, status);
-    }
-    let response = client.get("/", &[]).await.unwrap();
-    assert_eq!(response.body, "Too Many Requests\n");
-    assert_eq!(client.status("/-/ready", &[]).await, 200);
 }

@@ -82,14 +82,7 @@ impl Protected {
 
 /// A hash of bcrypt. Costs below 4 are invalid.
 fn hash(cost: u32, password: &str) -> String {
-    let salt = [0x5a; 16];
-    let key = [password.as_bytes(), &[0]].concat();
-    let digest = bcrypt::bcrypt(cost, salt, &key);
-    let (salt, digest) = (
-        bcrypt::BASE_64.encode(salt),
-        bcrypt::BASE_64.encode(&digest[..23]),
-    );
-    format!("$2b${cost:02}${salt}{digest}")
+    bcrypt::hash(password, cost).unwrap()
 }
 
 /// `basic_auth_users` with one user.

@@ -27,9 +27,9 @@ async fn refused(arguments: &[&str]) -> String {
 
 /// A file, or what is replaced in one with TLS, => words of the error.
 const REFUSED: &str = r#"
-    a: 'b => line 1 | the file is not valid YAML
+    a: 'b => line 1 | found unexpected end of stream
     basic_auth_users: {bob: secret} => basic_auth_users.bob: the value is not a bcrypt hash
-    tls_server_config: {cert: a, key: b} => tls_server_config.cert: has no certificate
+    tls_server_config: {cert: a, key_file: b} => tls_server_config.cert cannot be in this file: write it to a file
     server.pem → gone.pem => tls_server_config.cert_file | gone.pem" | cannot be read
     server-key.pem → gone.pem => tls_server_config.key_file | gone.pem" | cannot be read
     server.pem → directory => tls_server_config.cert_file | directory" | is not a regular file
@@ -92,13 +92,17 @@ async fn a_file_that_cannot_be_read_ends_the_start_with_one_line() {
 #[tokio::test]
 async fn settings_without_effect_are_logged_at_start() {
     let config = format!(
-        "{TLS}  min_version: TLS10\n  curve_preferences: [CurveP521, X25519]\nhttp_server_config: {{http2: true}}\n{}",
+        "{TLS}http_server_config: {{http2: true}}\nrate_limit: {{interval: 1h, burst: 1}}\n{}",
         user("bob", 4, "a")
     );
     let mut exporter = Protected::start(&config).await;
-    for words in ["HTTP/1.1", "min_version", "CurveP521"] {
+    for words in ["HTTP/1.1", "requests are not counted"] {
         let line = exporter.process.says(words).await;
-        assert!(line.contains("level=warn"), "{line}");
+        assert!(
+            line.contains("level=warn") && line.contains("has no effect"),
+            "{line}"
+        );
+        assert_eq!(exporter.logged(words), 1);
     }
     let line = exporter.process.says("listening").await;
     assert!(

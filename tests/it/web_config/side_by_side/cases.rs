@@ -64,18 +64,20 @@ const CASES: &str = r#"
     TLS min_version: TLS14
     TLS max_version: ''
     TLS prefer_server_cipher_suites: no
-    TLS prefer_server_cipher_suites: 'no'
-    TLS max_version: TLS11 ≠ `max_version` below TLS 1.2
-    TLS min_version: TLS13␤max_version: TLS12 ≠ below `min_version`
+    TLS prefer_server_cipher_suites: 'no' ≠ as `http2` or
+    TLS min_version: TLS10 ≠ `TLS10`, `TLS11`
+    TLS max_version: TLS11 ≠ `TLS10`, `TLS11`
+    TLS min_version: TLS13␤max_version: TLS12 ≠ `max_version` below `min_version`
     TLS cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]
     TLS cipher_suites: [TLS_AES_128_GCM_SHA256] ≠ suite that HTTP/2 requires
-    TLS cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]
+    TLS cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256] ≠ cipher suites with CBC
+    TLS cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA] ≠ cipher suites with CBC
     TLS cipher_suites: []
     TLS cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]
     TLS cipher_suites: [foo]
     TLS cipher_suites: foo
-    TLS cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA] ≠ cipher suites with CBC
-    TLS curve_preferences: [CurveP256, X25519, CurveP521]
+    TLS curve_preferences: [CurveP256, X25519]
+    TLS curve_preferences: [CurveP256, X25519, CurveP521] ≠ `CurveP521`
     TLS curve_preferences: [CurveP257]
     TLS curve_preferences: [X25519MLKEM768]
     TLS curve_preferences: [CurveP521] ≠ `CurveP521`
@@ -100,7 +102,7 @@ const CASES: &str = r#"
     VERIFY ≠ `RequireAndVerifyClientCert` without a client CA
     TLS client_auth_type: VerifyClientCertIfGiven
     VERIFY client_ca_file: empty.pem ≠ client CA without a certificate
-    INLINE
+    INLINE ≠ inline `cert`
     {}
     ---␤# nothing␤
     null
@@ -108,7 +110,7 @@ const CASES: &str = r#"
     [1, 2]
     a: 'b
     a: 1
-    ⇥basic_auth_users: {} ≠ tab before the first key
+    ⇥basic_auth_users: {}
     basic_auth_users:␤⇥bob: secret
     {"basic_auth_users": {}}
     basic_auth_users:␤basic_auth_users:␤
@@ -118,8 +120,8 @@ const CASES: &str = r#"
     basic_auth_users: {bob: }
     http_server_config: {http2: false}
     http_server_config: {http2: yes}
-    http_server_config: {http2: 'true'}
-    http_server_config: {http2: 1}
+    http_server_config: {http2: 'true'} ≠ as `http2` or
+    http_server_config: {http2: 1} ≠ as `http2` or
     http_server_config: {http3: true}
     http_server_config: {headers: {}}
     HEADERS X-Frame-Options: deny
@@ -131,24 +133,25 @@ const CASES: &str = r#"
     HEADERS Content-Type: a
     HEADERS Strict-Transport-Security: max-age=31536000; includeSubDomains
     HEADERS Content-Security-Policy: "default-src 'self' *.example.net"
-    HEADERS X-XSS-Protection: yes ≠ `yes`, `true` and the like
+    HEADERS X-XSS-Protection: yes
     HEADERS X-XSS-Protection: '' ≠ header with an empty value
     HEADERS X-XSS-Protection: "a\nb" ≠ header with a line break
     rate_limit: {interval: 0, burst: 0}
-    rate_limit: {interval: 1h, burst: 3}
-    rate_limit: {interval: 1h30m, burst: 1}
     rate_limit: {interval: 1us, burst: 100}
-    rate_limit: {interval: 1x, burst: 1}
+    rate_limit: {interval: 1h, burst: 3}
+    rate_limit: {interval: 1h30m, burst: 1} ≠ | `rate_limit` |
+    rate_limit: {interval: 1x, burst: 1} ≠ | `rate_limit` |
+    rate_limit: {interval: 1 hour, burst: 3} ≠ | `rate_limit` |
+    rate_limit: {interval: 1s, burst: many} ≠ | `rate_limit` |
+    rate_limit: {interval: 1s, burst: 0} ≠ | `rate_limit` |
+    rate_limit: {interval: -1s, burst: 1}
+    rate_limit: {interval: 5, burst: 1}
+    rate_limit: {burst: 0x10}
     rate_limit: [1s, 1]
-    rate_limit: {interval: 1 hour, burst: 3} ≠ `rate_limit.interval` in words
-    rate_limit: {interval: 1s, burst: many}
     rate_limit: {rate: 1}
-    rate_limit: {interval: 1s, burst: 0} ≠ `rate_limit.burst` of 0
-    rate_limit: {interval: -1s, burst: 1} ≠ negative `interval`
-    rate_limit: {interval: 5, burst: 1} ≠ `rate_limit.interval` without a unit
-    rate_limit: {burst: 0x10} ≠ numbers that are not decimal
-    rate_limit: &a {}␤http_server_config: *a ≠ YAML aliases
-    rate_limit: !!map {} ≠ YAML aliases, tags
+    rate_limit: &a {}␤http_server_config: *a
+    rate_limit: !!map {}
+    http_server_config: {headers: &a {}}␤basic_auth_users: {<<: *a} ≠ YAML merge keys
     {}␤---␤{} ≠ further documents
     TLS cipher_suites: [null] ≠ `null` as an entry
 "#;
@@ -177,6 +180,8 @@ pub(super) fn cases() -> Vec<Case> {
 fn cases_with_hashes() -> Vec<Case> {
     let right = hash(4, "a");
     let right = right.as_str();
+    let mut odd_salt = right.to_owned();
+    odd_salt.replace_range(28..29, "/");
     let one_suite = tls("cipher_suites: [TLS_AES_128_GCM_SHA256]");
     let two_headers = headers("Strict-Transport-Security: max-age=1, X-Frame-Options: deny");
     vec![
@@ -197,6 +202,7 @@ fn cases_with_hashes() -> Vec<Case> {
             "hash that is not 60 characters",
         ),
         differs(users(&right.replace("$2b$", "$2$")), "version `$2$`"),
+        differs(users(&odd_salt), "whose salt has bits"),
         same(format!("basic_auth_users:\n  bob: {right}\n  7: {right}\n")),
         same(format!(
             "basic_auth_users:\n  bob: {right}\n  bob: {right}\n"

@@ -143,11 +143,9 @@ async fn changes_have_the_results_of_exporter_toolkit_or_a_documented_difference
     let with_bob = format!("{TLS}{bob}");
     let removed = Some("`basic_auth_users` removed while running");
     let no_hash = Some("hash that is not 60 characters");
-    let rate = Some("`rate_limit` changed while running");
     let plain = "basic_auth_users: {bob: secret}";
     let server = "http_server_config: {headers: {Server: a}}";
     let gone = "tls_server_config: {cert_file: gone.pem, key_file: server-key.pem}";
-    let limit = "rate_limit: {interval: 1h, burst: 1}";
     for (first, second, number, difference) in [
         ("", &*bob, 0, removed),
         (&bob, &other, 1, None),
@@ -162,7 +160,6 @@ async fn changes_have_the_results_of_exporter_toolkit_or_a_documented_difference
         (TLS, &with_bob, 3, removed),
         (&with_bob, TLS, 6, removed),
         ("", TLS, 0, None),
-        (limit, "", 0, rate),
     ] {
         let [theirs, ours] = after_change(first, second, number).await;
         let own = without_own_headers(&theirs, ours);
