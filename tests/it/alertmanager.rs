@@ -516,7 +516,7 @@ async fn proxy_is_used_and_named_unless_no_proxy_excepts_the_address() {
     let imds = FakeImds::standing(preempt()).await;
     let refusing = RefusingPort::reserve();
     let proxy = refusing.base().replace("http://", "http://me:hunter2@");
-    for exceptions in ["127.0.0.0/8", "https://x/, 127.0.0.1"] {
+    for exceptions in ["127.0.0.0/8", "https://x/, 127.0.0.1", "*"] {
         let alertmanager = FakeAlertmanager::scripted([]).await;
         let mut command = exporter(&imds);
         command

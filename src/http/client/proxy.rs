@@ -16,7 +16,19 @@ const VARIABLES: [[&str; 2]; 3] = [
 
 /// The proxy through which a client of reqwest requests a URL; `None` for a direct connection.
 pub(crate) fn of(url: &Url) -> Option<Intercept> {
+    if has_no_proxy_for_any() {
+        return None;
+    }
     Matcher::from_system().intercept(&url.as_str().parse().ok()?)
+}
+
+/// `NO_PROXY=*`, which the matcher takes for all host names, but not for addresses.
+#[expect(clippy::disallowed_methods, reason = "the environment is the setting")]
+fn has_no_proxy_for_any() -> bool {
+    let mut exceptions = ["NO_PROXY", "no_proxy"]
+        .into_iter()
+        .filter_map(|name| env::var(name).ok());
+    exceptions.next().is_some_and(|value| value.trim() == "*")
 }
 
 /// A proxy for messages, without secrets.
