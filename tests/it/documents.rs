@@ -155,9 +155,7 @@ fn exposition(document: &Document, anomalies: &Anomalies) -> String {
         counters.count_anomalies(anomaly.kind, 1);
     }
     snapshot.events = tracker.events().into();
-    snapshot.has_document = true;
-    snapshot.health.incarnation = document.incarnation;
-    snapshot.health.succeed(now);
+    snapshot.poll = tracker.poll;
     let exposed = MetricsOptions {
         scope: SeriesScope::All,
         resources: true,

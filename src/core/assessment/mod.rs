@@ -46,7 +46,7 @@ pub(crate) fn is_open(tracked: &TrackedEvent, snapshot: &Snapshot, now: Moment) 
     if over_at(tracked).is_some() {
         return Some(false);
     }
-    let is_known = snapshot.health.is_up(now) && tracked.last_listed_at.is_none();
+    let is_known = snapshot.poll.is_up(now) && tracked.last_listed_at.is_none();
     is_known.then_some(true)
 }
 

@@ -24,8 +24,7 @@ impl Engine {
         now: Moment,
     ) {
         self.publish = true;
-        self.health
-            .count_request(took, error.map(|error| error.reason));
+        self.requests.count(took, error.map(|error| error.reason));
         let event_type = self.approvals.sent(id, error, now);
         let result = if error.is_none() {
             let transitions = self.tracker.record_approval(id, now.wall);

@@ -1,6 +1,6 @@
 //! The sans-I/O engine: the state machine that maps inputs to effects.
 //!
-//! The engine owns the tracked events, the counters, the health of polling, the identity of the VM and the approval
+//! The engine owns the tracked events, the counters, the state of polling, the identity of the VM and the approval
 //! decisions. [`Engine::handle`] takes one [`Input`] and the time, and returns [`Effect`]s for the caller to perform in
 //! their order. It never awaits, reads no clock, and touches no file and no socket; it logs with `tracing`. The event loop in `app` and the
 //! tests drive the same engine.
@@ -31,9 +31,9 @@ use crate::{
     core::{
         approval::Approvals,
         assessment::Start,
-        lifecycle::{ENDED_RETENTION, TrackedEvent, Tracker, Transition},
+        lifecycle::{ENDED_RETENTION, PollState, TrackedEvent, Tracker, Transition},
         pause::PauseDetector,
-        snapshot::{EventCounters, Health, Snapshot, TransitionHistory},
+        snapshot::{EventCounters, RequestCounters, Snapshot, TransitionHistory},
     },
 };
 
@@ -48,9 +48,7 @@ pub struct Engine {
     config: EngineConfig,
     tracker: Tracker,
     pauses: PauseDetector,
-    health: Health,
-    /// The HTTP status of the last failed poll.
-    failed_status: Option<u16>,
+    requests: RequestCounters,
     counters: Arc<EventCounters>,
     identity: Option<Arc<Identity>>,
     vm_name: Option<Arc<str>>,
@@ -90,8 +88,11 @@ impl Engine {
         let metadata_name = saved.and_then(|saved| saved.metadata_name.as_deref());
         let metadata_name = metadata_name.map(Arc::from);
         let vm_id = saved.and_then(SavedState::owner).map(str::to_owned);
-        let mut health = saved.map_or_else(Health::default, |saved| Health::restore(saved, now));
-        health.poll_interval = config.poll_interval;
+        let interval = config.poll_interval;
+        let poll = saved.map_or_else(
+            || PollState::new(interval),
+            |saved| PollState::restore(saved, interval, now),
+        );
         let mut tracker = match restored {
             Some(saved) => {
                 let is_rebooted = saved.is_rebooted(config.boot_id.as_deref());
@@ -99,7 +100,7 @@ impl Engine {
             }
             None => Tracker::new(ENDED_RETENTION),
         };
-        tracker.poll_interval = config.poll_interval;
+        tracker.poll = poll;
         let vm = VmNames::new(vm_name.as_deref(), metadata_name.as_deref());
         let changed = tracker.set_vm_names(vm, now.wall);
         let newly_own = changed.into_iter().map(|(_, tracked)| tracked);
@@ -116,8 +117,7 @@ impl Engine {
             scope_changes: Vec::new(),
             tracker,
             pauses: PauseDetector::default(),
-            health,
-            failed_status: None,
+            requests: RequestCounters::default(),
             counters: Arc::default(),
             identity: None,
             vm_name,
@@ -164,8 +164,9 @@ impl Engine {
         self.tracker.own_pending().next().is_some()
     }
 
-    pub(crate) fn has_succeeded(&self) -> bool {
-        self.health.last_success.is_some()
+    /// `--imds.poll-interval`.
+    pub(crate) fn poll_interval(&self) -> Duration {
+        self.tracker.poll.interval
     }
 
     /// The time until an approval becomes due: the next poll should not be later. A document precedes each approval.
@@ -178,8 +179,8 @@ impl Engine {
             events: self.tracker.shown().into(),
             past: self.tracker.past().into(),
             transitions: Arc::clone(&self.history),
-            has_document: self.tracker.document_at().is_some(),
-            health: self.health.clone(),
+            poll: self.tracker.poll.clone(),
+            requests: self.requests.clone(),
             counters: Arc::clone(&self.counters),
             state_write_failures: self.saves.failures(),
             approvals: self.approvals.decisions(),
@@ -278,9 +279,9 @@ impl Engine {
         SavedState {
             boot_id: self.config.boot_id.clone(),
             heartbeat_at: now.wall,
-            document_at: self.tracker.document_at(),
-            document_incarnation: self.tracker.incarnation,
-            warming_up_until: self.health.warming_up_until(now),
+            document_at: self.tracker.poll.document_at(),
+            document_incarnation: self.tracker.poll.last_incarnation,
+            warming_up_until: self.tracker.poll.warming_up_until(now),
             vm_name: self.vm_name.as_deref().map(str::to_owned),
             metadata_name: self.metadata_name.as_deref().map(str::to_owned),
             vm_id: self.vm_id.clone(),

@@ -15,10 +15,7 @@ use crate::{
         log_id,
         time::{Moment, Timestamp, in_words},
     },
-    core::{
-        lifecycle::{Tracker, Transition, TransitionKind, WarmUp},
-        snapshot::PollFailure,
-    },
+    core::lifecycle::{PollFailure, Tracker, Transition, TransitionKind, WarmUp},
 };
 
 /// A restored state counts as that of this VM if instance metadata have not answered after this time. The end of an
@@ -34,7 +31,7 @@ impl Engine {
     ) {
         self.publish = true;
         let reason = result.as_ref().err().map(|error| error.reason);
-        self.health.count_request(took, reason);
+        self.requests.count(took, reason);
         // A pause that ends with the answer is measured before the document is judged.
         if self.pauses.is_running() {
             self.tick(now);
@@ -43,21 +40,17 @@ impl Engine {
             Ok(answer) => answer,
             Err(error) => return self.poll_failed(error, now),
         };
-        if let Answer::Document { document, .. } = &answer {
-            let incarnations = document.incarnation.zip(self.tracker.incarnation);
-            if incarnations.is_some_and(|(new, last)| new < last) {
-                // Scheduled Events was enabled again.
-                self.health.warm_up = None;
-            }
-            self.health.incarnation = document.incarnation;
-            self.health.unreadable_entries = document.unreadable.entries;
-        }
         if now.elapsed_since(self.started_at) >= OWNER_TIMEOUT {
             self.confirm_owner();
         }
-        let is_first = !self.has_succeeded();
+        let poll = &mut self.tracker.poll;
+        let is_first = poll.last_success.is_none();
+        let ended_failure = poll.failure.take();
         // This document may begin a warm-up, in which it ends less.
-        let (ended_failure, warming_up) = self.health.succeed(now);
+        let warming_up = match &answer {
+            Answer::Document { document, .. } => poll.begin_warm_up(document.incarnation, now),
+            Answer::Unchanged => poll.begin_warm_up(None, now),
+        };
         let transitions = match answer {
             Answer::Document {
                 document,
@@ -80,18 +73,15 @@ impl Engine {
 
     fn poll_failed(&mut self, error: RequestError, now: Moment) {
         self.tracker.expire_ended(now);
-        // A reason covers several statuses, which have different causes.
-        let last_status = std::mem::replace(&mut self.failed_status, error.status);
-        let is_new_status = last_status != error.status;
-        let is_new = self.health.fail(error.reason, error.message, now.wall);
-        let failure = self.health.failure.as_ref();
-        if let Some(failure) = failure.filter(|_| is_new || is_new_status) {
+        let pending = self.tracker.pending().count();
+        let poll = &mut self.tracker.poll;
+        if let Some(failure) = poll.fail(error.reason, error.status, error.message, now.wall) {
             warn!(
                 name: log_id::POLLING_FAILED,
                 reason = failure.reason.as_str(),
                 error = failure.message,
                 since = failure.since.rfc3339(),
-                pending = self.tracker.pending().count(),
+                pending,
                 "polling failed"
             );
         }
@@ -106,7 +96,7 @@ impl Engine {
         };
         info!(
             name: log_id::POLLING_RECOVERED,
-            document_incarnation = self.health.incarnation,
+            document_incarnation = self.tracker.poll.incarnation(),
             pending = self.tracker.pending().count(),
             failed_for,
             "{message}"
@@ -119,7 +109,6 @@ impl Engine {
         mut anomalies: Anomalies,
         now: Moment,
     ) -> Vec<Transition> {
-        self.tracker.warm_up = self.health.warm_up.filter(|warm_up| warm_up.lasts(now));
         let vm = VmNames::new(self.vm_name.as_deref(), self.metadata_name.as_deref());
         let transitions = self.tracker.observe(document, vm, now);
         anomalies.extend(self.tracker.anomalies());
@@ -140,7 +129,7 @@ impl Engine {
         let error = result.as_ref().err();
         let counted = error.filter(|error| !error.is_identity_unavailable(is_name_known));
         let reason = counted.map(|error| error.reason);
-        self.health.count_request(took, reason);
+        self.requests.count(took, reason);
         match result {
             Ok(identity) => {
                 self.identity_error = None;
@@ -177,9 +166,10 @@ impl Engine {
         if is_foreign {
             let vm_id = &*identity.vm_id;
             warn!(vm_id, "state belongs to another VM: starting without it");
+            let mut poll = std::mem::take(&mut self.tracker.poll);
+            poll.discard_document();
             self.tracker = Tracker::new(ENDED_RETENTION);
-            self.tracker.poll_interval = self.config.poll_interval;
-            self.health.discard_restored();
+            self.tracker.poll = poll;
             self.held.clear();
             self.restored.clear();
             self.newly_own.clear();

@@ -26,16 +26,16 @@
 mod difference;
 mod entry;
 mod evidence;
-mod last_document;
 mod limits;
+mod poll_state;
 mod saved_state;
 mod tracked_event;
 mod tracker;
 mod transition;
-mod warm_up;
 
 pub use evidence::{End, Outcome};
-pub(crate) use last_document::LastDocument;
+pub(crate) use poll_state::WarmUp;
+pub use poll_state::{PollFailure, PollState};
 pub use saved_state::SavedState;
 pub(crate) use tracked_event::IMMINENT_SECONDS;
 pub use tracked_event::{
@@ -43,7 +43,6 @@ pub use tracked_event::{
 };
 pub use tracker::Tracker;
 pub use transition::{Transition, TransitionKind};
-pub use warm_up::WarmUp;
 
 /// How long an event that has ended or has left this VM stays in the snapshot, so that every scraper sees its end.
 pub(crate) const ENDED_RETENTION: std::time::Duration = std::time::Duration::from_mins(10);

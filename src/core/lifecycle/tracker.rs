@@ -10,12 +10,11 @@ use super::{
     PAST_RETENTION,
     entry::{Absence, Sight, TrackerEntry},
     evidence::Disappearance,
-    last_document::{LastDocument, max_gap},
     limits,
+    poll_state::{PollState, WarmUp},
     saved_state::SavedState,
     tracked_event::{FirstSight, Interruption, MissingMembers, TrackedEvent},
     transition::{Transition, TransitionKind},
-    warm_up::WarmUp,
 };
 use crate::{
     azure::{
@@ -30,20 +29,14 @@ use crate::{
 pub struct Tracker {
     /// How long ended events are shown.
     retention: Duration,
-    /// How long a gap between two successful polls is normal: `--imds.poll-interval`.
-    pub(crate) poll_interval: Duration,
+    pub poll: PollState,
     anomalies: Anomalies,
     /// Also those of this VM that are not shown any more, for [`PAST_RETENTION`].
     entries: BTreeMap<EventId, TrackerEntry>,
     /// When the state of an earlier process was restored.
     restored_at: Option<Moment>,
-    last_document: Option<LastDocument>,
-    /// `DocumentIncarnation` of the last document that had one.
-    pub(crate) incarnation: Option<i64>,
     /// This VM was interrupted since the last document, which may hide a start.
     was_interrupted: bool,
-    /// `None` once it is over.
-    pub(crate) warm_up: Option<WarmUp>,
 }
 
 impl Tracker {
@@ -51,14 +44,11 @@ impl Tracker {
     pub fn new(retention: Duration) -> Self {
         Self {
             retention,
-            poll_interval: Duration::ZERO,
+            poll: PollState::default(),
             anomalies: Anomalies::default(),
             entries: BTreeMap::new(),
             restored_at: None,
-            last_document: None,
-            incarnation: None,
             was_interrupted: false,
-            warm_up: None,
         }
     }
 
@@ -78,8 +68,6 @@ impl Tracker {
             .map(|event| TrackerEntry::restore(event, &saved, is_rebooted, retention, now))
             .map(|entry| (entry.tracked.event.id.clone(), entry));
         Self {
-            last_document: saved.document_at.map(|at| LastDocument::restored(at, now)),
-            incarnation: saved.document_incarnation,
             entries: entries.collect(),
             restored_at: Some(now),
             ..Self::new(retention)
@@ -133,28 +121,23 @@ impl Tracker {
         }
         self.end_absent(document, &present, disappearance, now, &mut transitions);
         self.limit_pending(present.len(), now, &mut transitions);
-        self.incarnation = document.incarnation.or(self.incarnation);
-        self.set_document(now);
+        self.poll.read(document, now);
+        self.was_interrupted = false;
+        self.expire_ended(now);
         transitions
     }
 
     /// How an event is first seen that is Started in this document. No document can have been missed if the last one is
     /// recent, and `DocumentIncarnation`, which rises with each change, rose by at most one.
     fn first_sight_of_started(&self, document: &Document, now: Moment) -> FirstSight {
-        if !self.is_watched(now) {
+        if !self.poll.is_watched(now) {
             return FirstSight::StartUnseen;
         }
-        let rise = self.incarnation.zip(document.incarnation);
+        let rise = self.poll.last_incarnation.zip(document.incarnation);
         match rise.and_then(|(was, is)| is.checked_sub(was)) {
             Some(0 | 1) => FirstSight::StartedUnannounced,
             _ => FirstSight::Started,
         }
-    }
-
-    /// Whether an event cannot have started and ended since the last document.
-    fn is_watched(&self, now: Moment) -> bool {
-        let last = self.last_document;
-        last.is_some_and(|last| last.is_watched(self.poll_interval, now))
     }
 
     /// An event may be the continuation of one of its type that is gone: Microsoft's mock server gives it another id when
@@ -188,8 +171,9 @@ impl Tracker {
         let absent = self.entries.iter().filter(|(_, entry)| is_absent(entry));
         let mentioned = document.unreadable.mentioned(absent.map(|(id, _)| id));
         let may_hide_any = document.unreadable.has_unidentified();
-        let warm_up = self.warm_up.filter(|_| document.has_no_events());
-        let last = self.last_document;
+        let warm_up = self.poll.current_warm_up(now);
+        let warm_up = warm_up.filter(|_| document.has_no_events());
+        let last = self.poll.last_document;
         // An event that was listed since the warm-up began had appeared.
         let had_appeared =
             |warm_up: &WarmUp| last.is_some_and(|last| last.was_read_since(warm_up.since()));
@@ -236,9 +220,9 @@ impl Tracker {
     fn disappearance(&self, now: Moment) -> Disappearance {
         Disappearance {
             at: now.wall,
-            last_listed_at: self.document_at(),
-            max_gap: max_gap(self.poll_interval),
-            was_watched: self.is_watched(now) && !self.was_interrupted,
+            last_listed_at: self.poll.document_at(),
+            max_gap: self.poll.max_gap(),
+            was_watched: self.poll.is_watched(now) && !self.was_interrupted,
         }
     }
 
@@ -277,14 +261,10 @@ impl Tracker {
         let transitions = over
             .map(|entry| entry.end(disappearance, self.retention, now))
             .collect();
-        self.set_document(now);
-        transitions
-    }
-
-    fn set_document(&mut self, now: Moment) {
-        self.last_document = Some(LastDocument::read(now));
+        self.poll.succeed(now);
         self.was_interrupted = false;
         self.expire_ended(now);
+        transitions
     }
 
     /// This VM was interrupted. It counts for each pending event that names it.
@@ -298,11 +278,6 @@ impl Tracker {
             .values_mut()
             .filter_map(|entry| entry.interrupt(interruption, now))
             .collect()
-    }
-
-    /// When a document was last read, or confirmed by a 304.
-    pub fn document_at(&self) -> Option<Timestamp> {
-        self.last_document.map(|last| last.at)
     }
 
     /// Pending events and those that ended lately, in the order of the ids.

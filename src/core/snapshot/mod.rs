@@ -2,16 +2,16 @@
 //! probe takes it once, so that all values of a response are consistent.
 
 mod counters;
-mod health;
 mod histogram;
+mod request_counters;
 mod transition_history;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use counters::ApprovalResult;
 pub(crate) use counters::{EventCounters, ExemplarCounter, LastEvent, TypeLabel};
-pub use health::{Health, PollFailure};
 pub(crate) use histogram::Histogram;
+pub use request_counters::RequestCounters;
 pub use transition_history::{NumberedTransition, TransitionHistory};
 
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     base::time::Moment,
     core::{
         approval::ApprovalDecision,
-        lifecycle::{Phase, TrackedEvent},
+        lifecycle::{Phase, PollState, TrackedEvent},
     },
 };
 
@@ -35,10 +35,8 @@ pub struct Snapshot {
     pub past: Arc<[Arc<TrackedEvent>]>,
     /// The last transitions of events.
     pub transitions: Arc<TransitionHistory>,
-    /// Whether a document was ever read, by this process or by the one whose state it restored. Without one, an empty
-    /// list does not mean that no event is pending.
-    pub has_document: bool,
-    pub health: Health,
+    pub poll: PollState,
+    pub requests: RequestCounters,
     pub counters: Arc<EventCounters>,
     /// Writes of the state file that failed or hung.
     pub state_write_failures: u64,
@@ -60,8 +58,8 @@ impl Snapshot {
             events: Arc::from([]),
             past: Arc::from([]),
             transitions: Arc::new(TransitionHistory::new(now.wall)),
-            has_document: false,
-            health: Health::default(),
+            poll: PollState::default(),
+            requests: RequestCounters::default(),
             counters: Arc::new(EventCounters::default()),
             state_write_failures: 0,
             approvals: Arc::default(),
@@ -80,9 +78,15 @@ impl Snapshot {
         is_other.then_some(&*identity.name)
     }
 
+    /// Whether a document was ever read, by this process or by the one whose state it restored. Without one, an empty
+    /// list does not mean that no event is pending.
+    pub(crate) fn has_document(&self) -> bool {
+        self.poll.document_at().is_some()
+    }
+
     /// Whether the events are known: a document was read, and it is not too old.
     pub(crate) fn knows_events(&self, now: Moment) -> bool {
-        self.has_document && !self.health.is_stale(now)
+        self.has_document() && !self.poll.is_stale(now)
     }
 
     /// Pending events without advisories.

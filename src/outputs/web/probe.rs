@@ -16,8 +16,8 @@ use crate::{
 
 /// Ready after the first successful poll of this process. Later failures change nothing, as known events are kept.
 pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
-    let is_ok = snapshot.health.last_success.is_some();
-    let reason = match (&snapshot.health.failure, is_ok) {
+    let is_ok = snapshot.poll.last_success.is_some();
+    let reason = match (&snapshot.poll.failure, is_ok) {
         (_, true) => "ready".to_owned(),
         (None, false) => "not ready: no response from IMDS yet".to_owned(),
         (Some(failure), false) => format!(
@@ -90,18 +90,21 @@ mod tests {
     fn ready_after_the_first_successful_poll_despite_later_failures() {
         let mut snapshot = Snapshot::empty(None, at(0));
         assert!(!ready(&snapshot).is_ok && serving(&snapshot, LEAD_TIME, at(0)).is_ok);
-        snapshot
-            .health
-            .fail(FailureReason::Timeout, "no answer".to_owned(), at(1).wall);
+        snapshot.poll.fail(
+            FailureReason::Timeout,
+            None,
+            "no answer".to_owned(),
+            at(1).wall,
+        );
         assert_eq!(
             ready(&snapshot).reason,
             "not ready: no successful poll yet, last failure: timeout"
         );
-        snapshot.health.succeed(at(2));
+        snapshot.poll.succeed(at(2));
         assert!(ready(&snapshot).is_ok);
         snapshot
-            .health
-            .fail(FailureReason::Gone, "410".to_owned(), at(3).wall);
+            .poll
+            .fail(FailureReason::Gone, None, "410".to_owned(), at(3).wall);
         assert!(ready(&snapshot).is_ok);
     }
 
@@ -111,9 +114,9 @@ mod tests {
         // A known event counts while polls fail, and before the first success after a restart.
         let reason = FailureReason::Connect;
         snapshot
-            .health
-            .fail(reason, "refused".to_owned(), at(1).wall);
-        snapshot.health.last_success = None;
+            .poll
+            .fail(reason, None, "refused".to_owned(), at(1).wall);
+        snapshot.poll.last_success = None;
         assert!(!ready(&snapshot).is_ok);
         let result = |seconds| serving(&snapshot, LEAD_TIME, at(seconds));
         assert_eq!(result(299).reason, "serving");

@@ -28,8 +28,6 @@ use crate::{
 
 pub(super) struct ImdsRequests {
     settings: ImdsSettings,
-    /// Between two polls.
-    interval: Duration,
     clock: Clock,
     /// `None` while a request waits or runs, and after [`Self::stop`].
     client: Option<Client>,
@@ -65,19 +63,13 @@ struct Completion {
 }
 
 impl ImdsRequests {
-    pub(super) fn new(
-        client: Client,
-        settings: ImdsSettings,
-        interval: Duration,
-        clock: Clock,
-    ) -> Self {
+    pub(super) fn new(client: Client, settings: ImdsSettings, clock: Clock) -> Self {
         Self {
             identity_schedule: IdentitySchedule::new(
                 settings.identity_timing,
                 settings.vm_name.is_some(),
             ),
             settings,
-            interval,
             clock,
             client: Some(client),
             running: None,
@@ -151,7 +143,7 @@ impl ImdsRequests {
         let busy = elapsed(last.began, now);
         let failed = last.error.as_ref();
         let failed = failed.map(|error| (error, self.consecutive_failures));
-        let delay = backoff::next_delay(failed, busy, self.interval, fastrand::f64());
+        let delay = backoff::next_delay(failed, busy, engine.poll_interval(), fastrand::f64());
         let due = engine
             .approval_due_in(now)
             .filter(|_| last.error.is_none())

@@ -100,7 +100,7 @@ pub async fn run(
     let runner = Runner {
         engine,
         clock,
-        requests: ImdsRequests::new(client, imds, interval, clock),
+        requests: ImdsRequests::new(client, imds, clock),
         state,
         otlp,
         snapshots: publisher,

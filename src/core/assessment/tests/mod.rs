@@ -192,7 +192,7 @@ fn event_that_no_longer_names_this_vm_has_ended_for_it() {
 /// After a successful poll.
 fn known(events: impl IntoIterator<Item = TrackedEvent>) -> Snapshot {
     let mut snapshot = snapshot(events);
-    snapshot.health.succeed(snapshot.as_of);
+    snapshot.poll.succeed(snapshot.as_of);
     snapshot
 }
 
@@ -209,8 +209,8 @@ fn event_is_open_while_the_last_poll_lists_it() {
     assert_eq!(is_open(&over, &snapshot, now), Some(false));
     let reason = crate::azure::FailureReason::Timeout;
     snapshot
-        .health
-        .fail(reason, "no answer".to_owned(), now.wall);
+        .poll
+        .fail(reason, None, "no answer".to_owned(), now.wall);
     assert_eq!(is_open(&reboot, &snapshot, now), None, "not known");
     assert_eq!(is_open(&over, &snapshot, now), Some(false));
 }

@@ -82,7 +82,7 @@ impl AlertQueue {
 
     /// The alerts to send now, news first.
     pub fn next(&mut self, snapshot: &Snapshot, now: Moment) -> Vec<Alert> {
-        let failure = snapshot.health.failure.as_ref();
+        let failure = snapshot.poll.failure.as_ref();
         let is_blind = failure.is_some_and(|failure| {
             now.wall.saturating_since(failure.since) >= self.timing.blind_after
         });
@@ -118,7 +118,7 @@ impl AlertQueue {
 
     /// Takes over the events of a snapshot.
     pub fn update(&mut self, snapshot: &Snapshot, now: Timestamp) {
-        if snapshot.health.last_success.is_none() {
+        if snapshot.poll.last_success.is_none() {
             // The events are those of an earlier process.
             return;
         }

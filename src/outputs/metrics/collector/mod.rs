@@ -52,22 +52,22 @@ impl Scrape {
     }
 
     fn polling(&self) -> [Family<'_>; 10] {
-        let health = &self.snapshot.health;
-        let duration = [([], &health.request_duration)];
-        let failures = health.failures();
+        let (poll, requests) = (&self.snapshot.poll, &self.snapshot.requests);
+        let duration = [([], &requests.duration)];
+        let failures = requests.failures();
         let failures = failures.map(|(reason, count)| (reason.as_str(), count));
-        let last_success = health.last_success_at().map(Timestamp::as_unix_seconds);
+        let last_success = poll.last_success_at().map(Timestamp::as_unix_seconds);
         let is_mismatch = self.snapshot.identity.as_ref();
         let is_mismatch = is_mismatch.map(|_| self.snapshot.other_vm_name().is_some());
-        let is_warming_up = health.is_warming_up(self.now);
+        let is_warming_up = poll.is_warming_up(self.now);
         [
-            Family::single(&catalog::INCARNATION, health.incarnation),
+            Family::single(&catalog::INCARNATION, poll.incarnation()),
             build_info(),
             Family::new(&catalog::IMDS_DURATION, duration),
             by_text(&catalog::IMDS_FAILURES, "reason", failures),
-            Family::single(&catalog::IMDS_REQUESTS, Some(health.requests)),
+            Family::single(&catalog::IMDS_REQUESTS, Some(requests.requests)),
             Family::single(&catalog::LAST_SUCCESS, last_success),
-            Family::single(&catalog::UP, Some(health.is_up(self.now))),
+            Family::single(&catalog::UP, Some(poll.is_up(self.now))),
             self.vm_info(),
             Family::single(&catalog::VM_NAME_MISMATCH, is_mismatch),
             Family::single(&catalog::WARMING_UP, Some(is_warming_up)),
@@ -119,7 +119,7 @@ impl Scrape {
         }
         // An entry that could not be read may be an event of any type, and while the name of this VM is unknown, each
         // event may be its own: then no zero is known.
-        let is_complete = self.snapshot.health.unreadable_entries == 0;
+        let is_complete = self.snapshot.poll.unreadable_entries == 0;
         let has_name = self.snapshot.vm_name.is_some();
         let known = if is_complete && has_name { known } else { &[] };
         let known = known.iter().map(TypeLabel::from);

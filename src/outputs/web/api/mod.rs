@@ -22,7 +22,7 @@ use crate::{
         approval::ApprovalDecision,
         assessment::{self, AlertState},
         lifecycle::TrackedEvent,
-        snapshot::{Health, Snapshot},
+        snapshot::Snapshot,
     },
 };
 
@@ -47,18 +47,18 @@ struct EventList<'a> {
 
 /// What each response says beside the events.
 fn members(snapshot: &Snapshot, now: Moment) -> Value {
-    let health = &snapshot.health;
+    let poll = &snapshot.poll;
     json!({
         "as_of": snapshot.as_of.wall.rfc3339_millis(),
         "now": now.wall.rfc3339_millis(),
-        "has_document": snapshot.has_document,
+        "has_document": snapshot.has_document(),
         "stale": !snapshot.knows_events(now),
-        "document_age_seconds": health.age(now).map(|age| age.as_secs_f64()),
-        "warming_up": health.is_warming_up(now),
-        "warming_up_until": millis(health.warming_up_until(now)),
-        "unreadable_entries": health.unreadable_entries,
-        "document_incarnation": health.incarnation,
-        "health": health_members(health, now),
+        "document_age_seconds": poll.age(now).map(|age| age.as_secs_f64()),
+        "warming_up": poll.is_warming_up(now),
+        "warming_up_until": millis(poll.warming_up_until(now)),
+        "unreadable_entries": poll.unreadable_entries,
+        "document_incarnation": poll.incarnation(),
+        "health": health(snapshot, now),
         "vm": vm(snapshot),
         "exporter": {"version": env!("CARGO_PKG_VERSION"), "revision": env!("BUILD_REVISION")},
     })
@@ -68,21 +68,22 @@ fn millis(at: Option<Timestamp>) -> Option<String> {
     at.map(Timestamp::rfc3339_millis)
 }
 
-fn health_members(health: &Health, now: Moment) -> Value {
-    let failure = health.failure.as_ref().map(|failure| {
+fn health(snapshot: &Snapshot, now: Moment) -> Value {
+    let (poll, requests) = (&snapshot.poll, &snapshot.requests);
+    let failure = poll.failure.as_ref().map(|failure| {
         json!({
             "reason": failure.reason.as_str(),
             "message": failure.message,
             "since": failure.since.rfc3339_millis(),
         })
     });
-    let failures = health.failures();
+    let failures = requests.failures();
     let failures: BTreeMap<_, _> = failures.map(|(reason, n)| (reason.as_str(), n)).collect();
     json!({
-        "up": health.is_up(now),
-        "last_success_at": millis(health.last_success_at()),
+        "up": poll.is_up(now),
+        "last_success_at": millis(poll.last_success_at()),
         "failure": failure,
-        "requests": health.requests,
+        "requests": requests.requests,
         "failures": failures,
     })
 }

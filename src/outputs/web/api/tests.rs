@@ -122,8 +122,9 @@ fn unknown_values_are_null() {
 #[test]
 fn document_without_events_differs_from_no_document() {
     let mut snapshot = Snapshot::empty(None, at(0));
-    snapshot.health.fail(
+    snapshot.poll.fail(
         FailureReason::Status5xx,
+        Some(500),
         "500 \"quoted\"\n".to_owned(),
         at(0).wall,
     );

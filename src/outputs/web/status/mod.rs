@@ -151,21 +151,21 @@ fn urgency(tracked: &TrackedEvent) -> (bool, bool, bool, Option<Timestamp>) {
 
 /// What is known when no event of this VM is pending: for the title, for the headline, and a reason for doubt.
 fn no_events(snapshot: &Snapshot, now: Moment) -> (&'static str, &'static str, Markup) {
-    let health = &snapshot.health;
-    let (title, detail) = if !snapshot.has_document {
+    let poll = &snapshot.poll;
+    let (title, detail) = if !snapshot.has_document() {
         let detail = html! { "The metadata service has not returned a list of events yet. An event may be scheduled." };
         ("No data yet", detail)
-    } else if health.is_stale(now) {
+    } else if poll.is_stale(now) {
         let detail = html! { "The last list of events is too old. An event may be scheduled." };
         ("Events unknown", detail)
-    } else if !health.is_up(now) {
+    } else if !poll.is_up(now) {
         let heading = "No events were scheduled at the last successful poll";
         let detail = html! { "Events announced since then are unknown." };
         return ("Out of date", heading, detail);
-    } else if health.unreadable_entries > 0 {
-        let detail = html! { "Entries of the last document that could not be read, and may be events: " (health.unreadable_entries) ". The log has the details." };
+    } else if poll.unreadable_entries > 0 {
+        let detail = html! { "Entries of the last document that could not be read, and may be events: " (poll.unreadable_entries) ". The log has the details." };
         ("Unreadable entries", detail)
-    } else if let Some(until) = health.warming_up_until(now) {
+    } else if let Some(until) = poll.warming_up_until(now) {
         let detail = html! { "Scheduled Events may just have been enabled. Events may take until " (until.time_of_day()) " to appear." };
         ("No events yet", detail)
     } else {
@@ -198,11 +198,11 @@ fn headline(snapshot: &Snapshot, others: usize, advisories: usize, now: Moment) 
 
 fn freshness(snapshot: &Snapshot, now: Moment) -> Markup {
     html! {
-        @if let Some(at) = snapshot.health.last_success {
+        @if let Some(at) = snapshot.poll.last_success {
             "Last successful poll: " (elapsed(at.wall, now)) " ago"
-        } @else if let Some(at) = snapshot.health.last_success_at() {
+        } @else if let Some(at) = snapshot.poll.last_success_at() {
             "Last successful poll: " (elapsed(at, now)) " ago, before the restart of the exporter; not confirmed since"
-        } @else if snapshot.has_document {
+        } @else if snapshot.has_document() {
             "Restored from before the restart of the exporter; not confirmed since"
         } @else {
             "No successful poll yet"
@@ -211,9 +211,9 @@ fn freshness(snapshot: &Snapshot, now: Moment) -> Markup {
 }
 
 fn polling_alert(snapshot: &Snapshot, now: Moment) -> Markup {
-    let Some(failure) = &snapshot.health.failure else {
+    let Some(failure) = &snapshot.poll.failure else {
         return html! {
-            @if snapshot.health.age(now).is_some() && !snapshot.health.is_up(now) {
+            @if snapshot.poll.age(now).is_some() && !snapshot.poll.is_up(now) {
                 div.alarm role="alert" data-testid="alarm" {
                     strong { "The events shown are out of date" } ". " (freshness(snapshot, now)) "."
                 }
@@ -224,7 +224,7 @@ fn polling_alert(snapshot: &Snapshot, now: Moment) -> Markup {
         div.alarm role="alert" data-testid="alarm" {
             strong { "Polling has failed" } " for " (elapsed(failure.since, now)) ": "
             code { (plain(&failure.message)) } ". "
-            @if snapshot.has_document {
+            @if snapshot.has_document() {
                 "The events shown may be out of date. "
                 (freshness(snapshot, now)) "."
             }
@@ -255,15 +255,16 @@ fn name_alert(snapshot: &Snapshot) -> Markup {
 
 /// The lower part of the page: the state of polling, and the identity of this VM.
 fn about(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
-    let health = &snapshot.health;
-    let last_poll = if health.is_up(now) {
+    let poll = &snapshot.poll;
+    let last_poll = if poll.is_up(now) {
         "succeeded"
-    } else if health.failure.is_some() {
+    } else if poll.failure.is_some() {
         "failed"
     } else {
         "not finished yet"
     };
-    let failed: u64 = health.failures.iter().sum();
+    let requests = &snapshot.requests;
+    let failed: u64 = requests.failures().map(|(_, count)| count).sum();
     let name = snapshot.vm_name.as_deref().unwrap_or_default();
     html! {
         section.about aria-label="About this exporter" data-testid="about" {
@@ -272,8 +273,8 @@ fn about(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
                 dl.facts {
                     (fact("Last poll", &html! { (last_poll) }))
                     (fact("Freshness", &freshness(snapshot, now)))
-                    (fact("Requests", &html! { (health.requests) ", " (failed) " failed" }))
-                    @if let Some(incarnation) = health.incarnation {
+                    (fact("Requests", &html! { (requests.requests) ", " (failed) " failed" }))
+                    @if let Some(incarnation) = poll.incarnation() {
                         (fact("Document", &html! { "incarnation " (incarnation) }))
                     }
                     (fact("Load balancer", &html! { (plain(&serving.reason)) }))

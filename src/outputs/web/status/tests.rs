@@ -130,8 +130,8 @@ fn missing_document_is_not_shown_as_no_events() {
         assert!(page.contains("No data yet"), "{page}");
         assert!(!page.contains("state clear") && !page.contains("No events scheduled"));
         snapshot
-            .health
-            .fail(FailureReason::Shape, "{}".to_owned(), moment(1).wall);
+            .poll
+            .fail(FailureReason::Shape, None, "{}".to_owned(), moment(1).wall);
     }
 }
 
@@ -144,8 +144,9 @@ fn no_events_scheduled_requires_a_successful_poll() {
         "{page}"
     );
     assert!(page.contains(">2s</time> ago"), "{page}");
-    snapshot.health.fail(
+    snapshot.poll.fail(
         FailureReason::Connect,
+        None,
         "refused".to_owned(),
         moment(630).wall,
     );
@@ -212,8 +213,8 @@ fn untrusted_text_is_escaped() {
         ..Identity::default()
     }));
     snapshot
-        .health
-        .fail(FailureReason::Json, evil.to_owned(), moment(1).wall);
+        .poll
+        .fail(FailureReason::Json, None, evil.to_owned(), moment(1).wall);
     let page = render(&snapshot, 10);
     assert_eq!(
         page.matches("<script").count(),
@@ -332,7 +333,7 @@ fn each_kind_of_event_is_shown_in_its_own_words() {
 #[test]
 fn restored_events_are_shown_as_unconfirmed() {
     let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
-    snapshot.health.last_success = None;
+    snapshot.poll.last_success = None;
     let page = render(&snapshot, 5);
     assert!(page.contains("not confirmed since"), "{page}");
     assert!(page.contains("data-event-id"));

@@ -1,0 +1,288 @@
+//! What polls have shown: the last document, the failures since, and whether events may still be missing.
+//!
+//! The first request enables Scheduled Events, and events may take five minutes to appear. After a day without a
+//! request Azure disables it, and `DocumentIncarnation` starts again:
+//! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#enabling-and-disabling-scheduled-events>.
+
+use std::time::Duration;
+
+use super::saved_state::SavedState;
+use crate::{
+    azure::{FailureReason, document::Document},
+    base::time::{Moment, Timestamp},
+};
+
+/// Events are announced minutes ahead: after this time without a document, the last one says nothing about the present.
+const STALE_AFTER: Duration = Duration::from_hours(1);
+
+/// A Spot eviction gives 30 seconds' notice: when the next document is late by more, the last one is out of date, even
+/// though its poll has not failed yet.
+const OVERDUE_AFTER: Duration = Duration::from_secs(30);
+
+/// Azure disables the feature after this time without a request.
+const DISABLED_AFTER: Duration = Duration::from_hours(24);
+
+/// The bounds of [`PollState::max_gap`].
+const MIN_POLL_GAP: Duration = Duration::from_secs(10);
+const MAX_POLL_GAP: Duration = Duration::from_mins(1);
+
+/// A series of failed polls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PollFailure {
+    /// The reason of the last failed poll.
+    pub reason: FailureReason,
+    /// Its HTTP status: a reason covers several, which have different causes.
+    status: Option<u16>,
+    /// A sentence for the log and the status page.
+    pub message: String,
+    /// The first failed poll of the series.
+    pub since: Timestamp,
+}
+
+/// What this process and those before it know from polling. [`Tracker`](super::Tracker) judges documents by it, and
+/// every reader has it in the snapshot.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PollState {
+    /// `--imds.poll-interval`: how long a gap between two successful polls is normal.
+    pub(crate) interval: Duration,
+    /// The last successful poll of this process.
+    pub last_success: Option<Moment>,
+    /// The document that the tracked events are from, which an earlier process may have read.
+    pub(super) last_document: Option<LastDocument>,
+    /// `DocumentIncarnation` of the last document that had one, also before a restart.
+    pub(crate) last_incarnation: Option<i64>,
+    /// The last document had none.
+    lacks_incarnation: bool,
+    /// Entries of the last document that could not be read. Each may be an event.
+    pub(crate) unreadable_entries: usize,
+    /// The last warm-up. `None` before the first success, and where none was known within a day: the next success
+    /// begins one.
+    pub(super) warm_up: Option<WarmUp>,
+    /// The current series of failed polls.
+    pub failure: Option<PollFailure>,
+}
+
+impl PollState {
+    pub(crate) fn new(interval: Duration) -> Self {
+        Self {
+            interval,
+            ..Self::default()
+        }
+    }
+
+    /// Continues from an earlier process.
+    pub(crate) fn restore(saved: &SavedState, interval: Duration, now: Moment) -> Self {
+        let last_document = saved.document_at.map(|at| LastDocument::restored(at, now));
+        let is_enabled = last_document.is_some_and(|last| last.elapsed(now) < DISABLED_AFTER);
+        let until = saved.warming_up_until.unwrap_or(now.wall);
+        let rest = until.saturating_since(now.wall).min(WarmUp::TIME);
+        Self {
+            last_document,
+            warm_up: is_enabled.then(|| WarmUp {
+                until: now.after(rest),
+            }),
+            last_incarnation: saved.document_incarnation,
+            ..Self::new(interval)
+        }
+    }
+
+    /// The tracked events were those of another VM.
+    pub(crate) fn discard_document(&mut self) {
+        self.last_document = None;
+        self.last_incarnation = None;
+        self.warm_up = None;
+    }
+
+    /// When the last document was read, or confirmed by a 304.
+    pub(crate) fn document_at(&self) -> Option<Timestamp> {
+        self.last_document.map(|last| last.at)
+    }
+
+    /// `DocumentIncarnation` of the last document.
+    pub(crate) fn incarnation(&self) -> Option<i64> {
+        self.last_incarnation.filter(|_| !self.lacks_incarnation)
+    }
+
+    /// The last successful poll of this process or an earlier one.
+    pub(crate) fn last_success_at(&self) -> Option<Timestamp> {
+        let own = self.last_success.map(|at| at.wall);
+        own.or(self.document_at())
+    }
+
+    /// The time since the last successful poll, including the time in which the VM was suspended.
+    pub(crate) fn age(&self, now: Moment) -> Option<Duration> {
+        let own = self.last_success.map(|last| now.elapsed_since(last));
+        own.or_else(|| Some(self.last_document?.elapsed(now)))
+    }
+
+    /// The warm-up, while it lasts; `None` before the first success, too.
+    pub(super) fn current_warm_up(&self, now: Moment) -> Option<WarmUp> {
+        self.warm_up.filter(|warm_up| warm_up.lasts(now))
+    }
+
+    /// The end of the warm-up, while it lasts; `None` before the first success, too.
+    pub(crate) fn warming_up_until(&self, now: Moment) -> Option<Timestamp> {
+        self.current_warm_up(now).map(|warm_up| warm_up.until.wall)
+    }
+
+    /// True until the end of the warm-up, and before the first success: an empty document does not mean that no event
+    /// is scheduled.
+    pub(crate) fn is_warming_up(&self, now: Moment) -> bool {
+        self.warm_up.is_none_or(|warm_up| warm_up.lasts(now))
+    }
+
+    /// Whether the last document is too old to say anything about the present. It is not if the last poll succeeded,
+    /// however long the poll interval is.
+    pub(crate) fn is_stale(&self, now: Moment) -> bool {
+        !self.is_up(now) && self.age(now).is_some_and(|age| age > STALE_AFTER)
+    }
+
+    /// Whether the last poll succeeded and the next one is not overdue; false before the first.
+    pub(crate) fn is_up(&self, now: Moment) -> bool {
+        let max_age = self.interval.saturating_add(OVERDUE_AFTER);
+        self.last_success
+            .is_some_and(|last| now.elapsed_since(last) <= max_age)
+            && self.failure.is_none()
+    }
+
+    /// How long before the present document the last one may be for an event not to have started and ended in between:
+    /// three poll intervals, within bounds. An event that left the document before its `NotBefore` was cancelled only if
+    /// the gap was not longer; one that was listed until its `NotBefore`, or at most this long before, ran.
+    pub(super) fn max_gap(&self) -> Duration {
+        self.interval
+            .saturating_mul(3)
+            .clamp(MIN_POLL_GAP, MAX_POLL_GAP)
+    }
+
+    /// Whether an event cannot have started and ended since the last document, whatever caused the gap: a long poll
+    /// interval, failures, a restart.
+    pub(super) fn is_watched(&self, now: Moment) -> bool {
+        let last = self.last_document;
+        last.is_some_and(|last| last.elapsed(now) <= self.max_gap())
+    }
+
+    /// A poll is about to succeed. Returns the end of the warm-up if it begins now. `incarnation`: that of the document,
+    /// unless it is the last one.
+    pub(crate) fn begin_warm_up(
+        &mut self,
+        incarnation: Option<i64>,
+        now: Moment,
+    ) -> Option<Timestamp> {
+        let was_disabled = self.age(now).is_some_and(|age| age >= DISABLED_AFTER);
+        let incarnations = incarnation.zip(self.last_incarnation);
+        let is_enabled_again = incarnations.is_some_and(|(new, last)| new < last);
+        if self.warm_up.is_some() && !was_disabled && !is_enabled_again {
+            return None;
+        }
+        let until = now.after(WarmUp::TIME);
+        self.warm_up = Some(WarmUp { until });
+        Some(until.wall)
+    }
+
+    /// A poll returned a new document.
+    pub(super) fn read(&mut self, document: &Document, now: Moment) {
+        self.lacks_incarnation = document.incarnation.is_none();
+        self.last_incarnation = document.incarnation.or(self.last_incarnation);
+        self.unreadable_entries = document.unreadable.entries;
+        self.succeed(now);
+    }
+
+    /// A poll succeeded.
+    pub fn succeed(&mut self, now: Moment) {
+        self.last_success = Some(now);
+        self.last_document = Some(LastDocument::read(now));
+        self.failure = None;
+    }
+
+    /// A poll failed. Returns the failure if it is the first of a series, or has another cause than the last one.
+    pub(crate) fn fail(
+        &mut self,
+        reason: FailureReason,
+        status: Option<u16>,
+        message: String,
+        now: Timestamp,
+    ) -> Option<&PollFailure> {
+        let before = self.failure.take();
+        let cause = |failure: &PollFailure| (failure.reason, failure.status);
+        let is_new = before.as_ref().map(cause) != Some((reason, status));
+        let since = before.map_or(now, |failure| failure.since);
+        let failure = self.failure.insert(PollFailure {
+            reason,
+            status,
+            message,
+            since,
+        });
+        is_new.then_some(&*failure)
+    }
+}
+
+/// When the last document was read, or confirmed by a 304.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LastDocument {
+    at: Timestamp,
+    /// When it was read, or when this process restored it.
+    known_since: Moment,
+    /// The time that had passed when this process restored it; `None` if this process read it.
+    elapsed_before_restore: Option<Duration>,
+}
+
+impl LastDocument {
+    fn read(now: Moment) -> Self {
+        Self {
+            at: now.wall,
+            known_since: now,
+            elapsed_before_restore: None,
+        }
+    }
+
+    /// Read by an earlier process.
+    fn restored(at: Timestamp, now: Moment) -> Self {
+        let since = now.wall.saturating_since(at);
+        Self {
+            at,
+            known_since: now,
+            // After the clock was set back, the elapsed time is unknown but at least as long as the step.
+            elapsed_before_restore: Some(since.max(at.saturating_since(now.wall))),
+        }
+    }
+
+    /// Whether it was read at `since` or later. The clock of an earlier process is the wall clock.
+    pub(super) fn was_read_since(&self, since: Moment) -> bool {
+        if self.elapsed_before_restore.is_some() {
+            self.at >= since.wall
+        } else {
+            let read = self.known_since;
+            (read.monotonic, read.wall) >= (since.monotonic, since.wall)
+        }
+    }
+
+    fn elapsed(&self, now: Moment) -> Duration {
+        self.elapsed_before_restore
+            .unwrap_or_default()
+            .saturating_add(now.elapsed_since(self.known_since))
+    }
+}
+
+/// The minutes after Scheduled Events was enabled, in which an event may be missing from a document because it has not
+/// appeared yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WarmUp {
+    /// Also in the past.
+    pub(super) until: Moment,
+}
+
+impl WarmUp {
+    /// How long events may take to appear.
+    pub(crate) const TIME: Duration = Duration::from_mins(5);
+
+    pub(super) fn since(&self) -> Moment {
+        Moment {
+            wall: self.until.wall.before(Self::TIME),
+            monotonic: self.until.monotonic - Self::TIME,
+        }
+    }
+
+    fn lasts(&self, now: Moment) -> bool {
+        now.monotonic < self.until.monotonic
+    }
+}
