@@ -106,3 +106,50 @@ fn failures(metric: &'static Metric, counts: &ExportCounts) -> Family<'static> {
     let reasons = reasons.map(|(reason, count)| (reason.as_str(), *count));
     by_text(metric, "reason", reasons)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::{
+        base::time::{Moment, Timestamp},
+        core::snapshot::SeriesScope,
+        outputs::metrics::{MetricsOptions, exposition::Format, render},
+    };
+
+    #[test]
+    fn what_an_output_counts_is_shown_without_a_new_snapshot() {
+        let now = Moment::new(Timestamp::UNIX_EPOCH, Duration::ZERO);
+        let snapshot = Arc::new(Snapshot::empty(None, now));
+        let counters = Arc::new(OutputCounters::default());
+        let options = MetricsOptions {
+            scope: SeriesScope::Own,
+            resources: false,
+            process: false,
+        };
+        let scrape = || render(&snapshot, Format::Text, options, &counters, now).unwrap();
+        let has = |sample: &str| {
+            let sample = format!("\nazure_scheduled_events_{sample}\n");
+            scrape().contains(&sample)
+        };
+        assert!(has("alert_pushes_total 0") && has("spans_exported_total 0"));
+        assert!(has("textfile_write_failures_total 0"));
+        assert!(!scrape().contains("events_log_records_"));
+
+        let receiver = "http://alertmanager:9093".to_owned();
+        counters.pushes().pushes += 1;
+        counters.pushes().receivers.insert(receiver, true);
+        let counts = ExportCounts {
+            exported: 3,
+            is_up: Some(false),
+            ..ExportCounts::default()
+        };
+        counters
+            .log_records
+            .get_or_init(|| watch::Sender::new(counts));
+        assert!(has("alert_pushes_total 1") && has("log_records_exported_total 3"));
+        assert!(has(r#"receiver_up{receiver="http://alertmanager:9093"} 1"#));
+        assert!(has(r#"receiver_up{receiver="logs"} 0"#));
+    }
+}
