@@ -20,10 +20,11 @@ use azure_scheduled_events_exporter::{
     server::{self, ServerLimits},
     snapshot::{SeriesScope, Snapshot},
     time::{Moment, Timestamp},
-    web::{AllowedHosts, WebService, WebSettings},
+    web::{WebService, WebSettings},
 };
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 /// Events, and the VMs that each names.
 const SIZES: [(usize, usize); 7] = [
@@ -182,7 +183,6 @@ fn scrape(criterion: &mut Criterion) {
 fn serve(snapshot: watch::Receiver<Arc<Snapshot>>) -> io::Result<SocketAddr> {
     let settings = WebSettings {
         telemetry_path: "/metrics".to_owned(),
-        allowed_hosts: AllowedHosts::default(),
         exposed: MetricsOptions {
             scope: SeriesScope::Own,
             resources: true,
@@ -201,9 +201,10 @@ fn serve(snapshot: watch::Receiver<Arc<Snapshot>>) -> io::Result<SocketAddr> {
     std::thread::spawn(move || {
         runtime.block_on(server::serve(
             listener,
-            service,
+            None,
+            Arc::new(service),
             limits,
-            std::future::pending(),
+            CancellationToken::new(),
         ))
     });
     Ok(address)

@@ -1,19 +1,13 @@
-//! Platform differences: signals, delays of the process, the boot id, the host name, file descriptors, closed pipes, private
+//! Platform differences: signals, delays of the process, the boot id, file descriptors, closed pipes, private
 //! files, durable renames, the watchdog of systemd.
 
 use std::io;
 
 pub(crate) use self::platform::{
-    ProcessDelays, Signals, boot_id, host_name, ignore_file_size_signal, is_named,
-    is_stdout_missing, make_private_directory, make_readable_for_all, max_open_files,
-    notify_running, private_file, readable_file, stdout_closed, sync_directory, watchdog_timeout,
+    ProcessDelays, Signals, boot_id, ignore_file_size_signal, is_named, is_stdout_missing,
+    make_private_directory, make_readable_for_all, max_open_files, notify_running, private_file,
+    readable_file, stdout_closed, sync_directory, watchdog_timeout,
 };
-
-/// True if the process or the system has no file descriptor left.
-pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
-    let code = error.raw_os_error();
-    code.is_some_and(|code| platform::OUT_OF_DESCRIPTORS.contains(&code))
-}
 
 /// True if nobody reads the pipe that was written.
 pub fn is_closed_pipe(error: &io::Error) -> bool {
@@ -48,20 +42,9 @@ mod platform {
 
     /// Identifies the current boot; changes when the VM restarts.
     pub(crate) fn boot_id() -> Option<String> {
-        word_in("/proc/sys/kernel/random/boot_id")
-    }
-
-    /// The name of this machine in its own configuration.
-    pub(crate) fn host_name() -> Option<String> {
-        word_in("/proc/sys/kernel/hostname")
-    }
-
-    fn word_in(path: &str) -> Option<String> {
-        let text = fs::read_to_string(path).ok()?;
+        let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         text.split_whitespace().next().map(str::to_owned)
     }
-
-    pub(super) const OUT_OF_DESCRIPTORS: [i32; 2] = [libc::EMFILE, libc::ENFILE];
 
     pub(super) const PIPE_NOT_CONNECTED: i32 = libc::EPIPE;
 
@@ -264,15 +247,6 @@ mod platform {
         let key = windows_registry::LOCAL_MACHINE.open(KEY).ok()?;
         key.get_u32("BootId").ok().map(|number| number.to_string())
     }
-
-    pub(crate) fn host_name() -> Option<String> {
-        const KEY: &str = r"SYSTEM\CurrentControlSet\Services\Tcpip\Parameters";
-        let key = windows_registry::LOCAL_MACHINE.open(KEY).ok()?;
-        key.get_string("Hostname").ok()
-    }
-
-    /// `WSAEMFILE`.
-    pub(super) const OUT_OF_DESCRIPTORS: [i32; 1] = [10024];
 
     /// `ERROR_PIPE_NOT_CONNECTED`, which has no kind in the standard library.
     pub(super) const PIPE_NOT_CONNECTED: i32 = 233;

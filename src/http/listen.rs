@@ -66,11 +66,6 @@ impl fmt::Display for ListenAddress {
 }
 
 impl ListenAddress {
-    /// The name or IP address, if there is one.
-    pub(crate) fn host(&self) -> Option<&str> {
-        self.host.as_deref()
-    }
-
     /// True for `localhost` and loopback IP addresses.
     pub(crate) fn is_loopback(&self) -> bool {
         let host = self.host.as_deref();

@@ -2,7 +2,7 @@
 //!
 //! `docs/simulator.md` lists the requests; `POST /simulator/start` accepts the page's form too.
 //!
-//! Cross-origin requests of browsers are refused, and so are URLs with a foreign host name.
+//! Cross-origin requests of browsers are refused.
 
 use hyper::{
     HeaderMap, Method, StatusCode,

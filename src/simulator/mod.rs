@@ -25,7 +25,7 @@ use std::{
 };
 
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::{StatusCode, body::Incoming, http::request::Parts};
+use hyper::{StatusCode, body::Incoming};
 use tokio::time::sleep;
 use tracing::warn;
 
@@ -41,8 +41,8 @@ use self::{
     world::World,
 };
 use crate::{
-    base::{system, time::Clock},
-    http::server::{Abort, Handler, HandlerResponse, is_host_allowed},
+    base::time::Clock,
+    http::server::{Abort, Handler, HandlerResponse},
 };
 
 /// In bytes; bodies are scenario files and approvals.
@@ -61,8 +61,6 @@ pub struct SimulatorSettings {
 #[derive(Debug, Clone)]
 pub struct Simulator {
     clock: Clock,
-    /// The name of the machine that the simulator runs on.
-    host_name: Option<Arc<str>>,
     world: Arc<Mutex<World>>,
 }
 
@@ -78,37 +76,20 @@ impl Simulator {
         }
         Self {
             clock,
-            host_name: system::host_name().map(Into::into),
             world: Arc::new(Mutex::new(world)),
         }
-    }
-
-    /// A web page that rebinds its own name to the address of the simulator (DNS rebinding) must not control it.
-    fn is_own_host(&self, head: &Parts) -> bool {
-        is_host_allowed(&head.uri, &head.headers, |name| {
-            let world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
-            let own = [Some("localhost"), self.host_name.as_deref()].into_iter();
-            own.flatten()
-                .chain([&*world.vm.name])
-                .any(|own| own.eq_ignore_ascii_case(name))
-        })
     }
 
     fn handle(&self, request: &Request) -> Action {
         // A panic in another request leaves a usable state.
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
-        if is_metadata(request.uri().path()) {
+        if MetadataPath::parse(request.uri().path()).is_some() {
             imds_api::handle(&mut world, request, now)
         } else {
             Action::Respond(control_api::respond(&mut world, request, now))
         }
     }
-}
-
-/// Any host may be named in requests to the metadata service, as in Azure.
-fn is_metadata(path: &str) -> bool {
-    MetadataPath::parse(path).is_some()
 }
 
 #[async_trait::async_trait]
@@ -125,10 +106,6 @@ impl Handler for Simulator {
             // The request is incomplete.
             Err(_) => return Err(Abort),
         };
-        if !is_metadata(head.uri.path()) && !self.is_own_host(&head) {
-            let message = "the host of the URL is not known: use an IP address, localhost, the name of this machine or of the simulated VM";
-            return Ok(http::error(StatusCode::FORBIDDEN, message).map(Full::new));
-        }
         let request = Request::from_parts(head, body);
         loop {
             match self.handle(&request) {

@@ -54,9 +54,7 @@ const REFUSED: &str = r#"
     --web.telemetry-path=/-/ready => --web.telemetry-path | /-/ready | is reserved
     --web.telemetry-path=metrics => --web.telemetry-path | "metrics" | start with /
     --web.listen-address=localhost => --web.listen-address | localhost | HOST:PORT
-    --web.allowed-hosts=a.example,http://b.example => --web.allowed-hosts | http://b.example | *.example.com
     --web.listen-address=none --web.config.file=a.yml => --web.config.file: has no effect | none
-    --web.listen-address=none --web.allowed-hosts=a.example => --web.allowed-hosts: has no effect | none
     --serving.lead-time=8d => --serving.lead-time: 8d is out of range | from 0s to 7d
     --alertmanager.ca-file=x.pem => not provided: --alertmanager.url | --alertmanager.ca-file
     --state.directory= => --state.directory: is empty | $STATE_DIRECTORY

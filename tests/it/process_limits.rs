@@ -2,14 +2,14 @@
 
 use std::{
     io::{Read as _, Write as _},
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     process::Command,
 };
 
 use tokio::{net::UnixDatagram, time::timeout};
 
 use crate::support::{
-    DEADLINE, FakeImds, Reply,
+    DEADLINE, FakeImds, Reply, connect_from,
     exporter::Metrics,
     process::{PROGRAM, Process, page},
     wait_until,
@@ -125,8 +125,8 @@ async fn http_clients_leave_file_descriptors_for_polls_and_the_state() {
     let address = exporter.address().await;
     let mut idle = Vec::new();
     for _ in 0..200 {
-        let mut client = TcpStream::connect(&address).unwrap();
-        // A client that has been evicted cannot send.
+        let mut client = connect_from(2, address.parse().unwrap());
+        // A client that has been closed cannot send.
         client.write_all(b"GET /-/healthy HTTP/1.1\r\nHost: ").ok();
         idle.push(client);
     }
@@ -141,8 +141,8 @@ async fn http_clients_leave_file_descriptors_for_polls_and_the_state() {
         "{}",
         exporter.log()
     );
-    wait_until(DEADLINE, "the oldest client is evicted", || {
-        let client = idle.first_mut()?;
+    wait_until(DEADLINE, "a client beyond the limit is closed", || {
+        let client = idle.last_mut()?;
         client.set_nonblocking(true).unwrap();
         (!matches!(client.read(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock))
             .then_some(())

@@ -1,123 +1,179 @@
 //! One connection: its time limits, its requests and its end.
 
-use std::{pin::pin, sync::Arc};
+use std::{mem, pin, sync::Arc, time::Duration};
 
-use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{
-    net::TcpStream,
-    task::yield_now,
-    time::{sleep, timeout},
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    HeaderMap, Request, Response, StatusCode,
+    body::Incoming,
+    header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS},
+    server::conn::http1,
+    service::service_fn,
 };
-use tokio_util::sync::CancellationToken;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{net::TcpStream, sync::watch, task::yield_now, time::timeout};
+use tokio_util::{
+    either::Either,
+    sync::{CancellationToken, DropGuard},
+};
 use tracing::debug;
 
 use super::{
     Abort, Acceptor, Handler, HandlerResponse, ServerLimits, Stream,
-    activity::{ActivityStream, ConnectionPhase},
-    slots::Slot,
+    clients::{Client, Turn},
 };
 
-pub(super) struct ConnectionTask {
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Header lines of a request.
+const MAX_HEADERS: usize = 64;
+/// Bytes of a request's head.
+const MAX_HEADER_BYTES: usize = 16 * 1024;
+/// Bodies of at most this many bytes are sent without a turn: all connections together hold 8 MiB of them.
+const MAX_SMALL_BODY: usize = 16 * 1024;
+
+pub(super) struct Connection {
+    pub(super) client: Client,
     /// `None` for plain TCP.
     pub(super) acceptor: Option<Arc<dyn Acceptor>>,
     pub(super) handler: Arc<dyn Handler>,
     pub(super) limits: ServerLimits,
-    pub(super) stopping: CancellationToken,
+    pub(super) stop: CancellationToken,
 }
 
-impl ConnectionTask {
-    /// Until the connection ends or is evicted.
-    pub(super) async fn run(self, stream: TcpStream, slot: Slot) {
-        tokio::select! {
-            biased;
-            () = slot.activity.evicted.cancelled() => {}
-            () = self.accept(stream, &slot) => {}
-        }
-    }
-
-    async fn accept(&self, stream: TcpStream, slot: &Slot) {
+impl Connection {
+    pub(super) async fn run(self, stream: TcpStream) {
         let Some(acceptor) = &self.acceptor else {
-            return self.serve(Stream::Left(stream), slot).await;
+            return self.serve(Stream::Left(stream)).await;
         };
-        let accepted = tokio::select! {
-            () = self.stopping.cancelled() => return,
-            accepted = timeout(self.limits.header_timeout, acceptor.accept(stream)) => accepted,
-        };
-        match accepted {
-            Ok(Ok(stream)) => self.serve(stream, slot).await,
-            Ok(Err(error)) => debug!(%error, "connection setup failed"),
-            Err(_) => debug!("connection setup timed out"),
+        let accepted = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream));
+        match self.stop.run_until_cancelled(accepted).await {
+            Some(Ok(Ok(stream))) => self.serve(stream).await,
+            Some(Ok(Err(error))) => debug!(%error, "connection setup failed"),
+            Some(Err(_)) => debug!("connection setup timed out"),
+            None => {}
         }
     }
 
-    async fn serve(&self, stream: Stream, slot: &Slot) {
-        let mut observed = slot.activity.subscribe();
-        let io = TokioIo::new(ActivityStream {
-            stream,
-            activity: slot.activity.clone(),
-        });
-        let service = service_fn(|request| respond(Arc::clone(&self.handler), slot, request));
-        let mut connection = pin!(
-            http1::Builder::new()
-                .timer(TokioTimer::new())
-                // hyper's timer cannot tell a slow request head from an idle connection; the phases can.
-                .header_read_timeout(None)
-                // A client may close its side after its last request, as `nc -N` does.
-                .half_close(true)
-                .max_headers(self.limits.max_headers)
-                .max_buf_size(self.limits.max_header_bytes.max(8 * 1024))
-                .serve_connection(io, service)
-        );
-        let mut is_closing = false;
-        loop {
-            let phase = observed.borrow_and_update().phase;
-            tokio::select! {
-                // The stop comes first, so that a response sent after it has `Connection: close`.
-                biased;
-                () = self.stopping.cancelled(), if !is_closing => {
-                    is_closing = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-                result = &mut connection => {
-                    if let Err(error) = result {
-                        debug!(%error, "connection failed");
-                    }
-                    return;
-                }
-                // The loop would poll the connection again at once, and so never let other clients go first.
-                _ = observed.changed() => yield_now().await,
-                () = sleep(self.limits.timeout(phase)) => {
-                    debug!(?phase, "connection timed out");
-                    return;
-                }
+    async fn serve(&self, stream: Stream) {
+        let (sending, sent) = watch::channel(CancellationToken::new());
+        let service = service_fn(|request| self.respond(request, &sending));
+        let mut connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.header_timeout)
+            // A client may close its side after its last request, as `nc -N` does.
+            .half_close(true)
+            .max_headers(MAX_HEADERS)
+            .max_buf_size(MAX_HEADER_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        let result = tokio::select! {
+            // The stop comes first, so that a response sent after it has `Connection: close`.
+            biased;
+            () = self.stop.cancelled() => {
+                pin::Pin::new(&mut connection).graceful_shutdown();
+                Some((&mut connection).await)
             }
+            result = &mut connection => Some(result),
+            () = overdue(sent, self.limits.send_timeout) => None,
+        };
+        let is_aborted = match result {
+            None => true,
+            Some(Err(error)) => {
+                debug!(%error, "connection failed");
+                error.is_user()
+            }
+            Some(Ok(())) => false,
+        };
+        if is_aborted {
+            reset(&connection.into_parts().io.into_inner());
+        }
+    }
+
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        sending: &watch::Sender<CancellationToken>,
+    ) -> Result<HandlerResponse, Abort> {
+        // A client that sends many requests at once gets one response at a time, like every other client.
+        yield_now().await;
+        let handled = timeout(self.limits.response_timeout, self.handle(request)).await;
+        let (mut response, turn) = match handled {
+            Ok(handled) => handled?,
+            Err(_) => (busy(), None),
+        };
+        let body = mem::take(response.body_mut());
+        let bytes = body.into_inner().unwrap_or_default();
+        let sent = CancellationToken::new();
+        sending.send_replace(sent.clone());
+        *response.body_mut() = Full::new(Bytes::from_owner(SentBody {
+            _turn: turn.filter(|_| bytes.len() > MAX_SMALL_BODY),
+            _sent: sent.drop_guard(),
+            bytes,
+        }));
+        Ok(response)
+    }
+
+    async fn handle(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> Result<(HandlerResponse, Option<Turn>), Abort> {
+        if let Some(refusal) = self.handler.refusal(&mut request).await {
+            return Ok((refusal, None));
+        }
+        let turn = if self.handler.has_large_body(&request) {
+            self.client.turn().await
+        } else {
+            None
+        };
+        Ok((self.handler.handle(request).await?, turn))
+    }
+}
+
+/// A body until the system has accepted all of it, or the connection has ended.
+struct SentBody {
+    bytes: Bytes,
+    _turn: Option<Turn>,
+    _sent: DropGuard,
+}
+
+impl AsRef<[u8]> for SentBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Completes when a body, of which the channel has the end, has not been sent in time.
+async fn overdue(mut sent: watch::Receiver<CancellationToken>, limit: Duration) {
+    // hyper makes the next response when this one has been sent.
+    while sent.changed().await.is_ok() {
+        let body = sent.borrow_and_update().clone();
+        if timeout(limit, body.cancelled()).await.is_err() {
+            return debug!("response not read in time");
         }
     }
 }
 
-async fn respond(
-    handler: Arc<dyn Handler>,
-    slot: &Slot,
-    mut request: Request<Incoming>,
-) -> Result<HandlerResponse, Abort> {
-    let activity = &slot.activity;
-    activity.enter(ConnectionPhase::Handling);
-    // A client that sends many requests at once gets one response per turn, like every other client.
-    yield_now().await;
-    activity.enter(ConnectionPhase::Admission);
-    let refusal = handler.refusal(&mut request).await;
-    activity.enter(ConnectionPhase::Handling);
-    let response = if let Some(refusal) = refusal {
-        Ok(refusal)
-    } else {
-        slot.wait_for_response_capacity(|| handler.makes_large_body(&request))
-            .await;
-        handler.handle(request).await
+/// Closes the stream with a reset when it is dropped. The rest of a response does not stay in the system's buffers.
+fn reset(stream: &Stream) {
+    let tcp = match stream {
+        Either::Left(tcp) => tcp,
+        Either::Right(tls) => tls.get_ref().0,
     };
-    match &response {
-        Ok(response) => activity.send(&response.body().clone().into_inner().unwrap_or_default()),
-        Err(Abort) => activity.enter(ConnectionPhase::Aborted),
-    }
+    // Without it, the connection is closed without a reset.
+    tcp.set_zero_linger().ok();
+}
+
+fn busy() -> HandlerResponse {
+    let body = "503: too many requests for large pages at a time, from your address or from all\n";
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    *response.headers_mut() = HeaderMap::from_iter(
+        [
+            (CONTENT_TYPE, "text/plain; charset=utf-8"),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (RETRY_AFTER, "10"),
+        ]
+        .map(|(name, value)| (name, HeaderValue::from_static(value))),
+    );
     response
 }

@@ -1,25 +1,23 @@
-//! The HTTP/1.1 server of the exporter and of the simulator. It handles sockets and time limits, not requests.
+//! The HTTP/1.1 server of the exporter and of the simulator. It handles sockets and limits, not requests.
 //!
-//! - At most [`ServerLimits::max_connections`] connections are served at once.
-//! - Every phase of a connection has a time limit, so that no client can occupy a slot indefinitely.
-//! - When all slots are taken and a client waits, connections without a request in progress are evicted (`slots`): the
-//!   oldest ones of an address with more than its share, or else the oldest ones. So a client that sends its request
-//!   at once is served, no matter how many others do not.
-//! - The bodies in flight have a limit in bytes. While it is reached, a request for another large body waits, and
-//!   responses that are not read within a second are cut off. Small responses do not wait.
-//! - A failed accept is retried. Without a free file descriptor, connections are evicted first.
+//! No client keeps the clients of another address out, and the memory for all of them is bounded:
+//!
+//! - An address (IPv6: a /64 network) has at most a quarter of the connections, and less while others have many
+//!   (`clients`). A connection beyond the limit is closed at once.
+//! - One large response for each address is made and sent at a time, eight in all. The next one waits, at most
+//!   [`ServerLimits::response_timeout`]; then it gets 503. Small responses of a handler do not wait.
+//! - Every phase of a connection has a time limit.
+//! - A failed accept is retried.
 //! - A stop lets responses in flight finish, up to a deadline.
-//! - TLS is an `Acceptor`; a handshake that hangs is a connection that has sent no request. Passwords are checked in
-//!   [`Handler::refusal`]; a client that waits for the result can be evicted.
+//!
+//! TLS is an `Acceptor`; passwords are checked in [`Handler::refusal`].
 
-mod activity;
+mod clients;
 mod connection;
-mod host;
-mod slots;
 #[cfg(test)]
 mod tests;
 
-use std::{future::Future, io, pin::Pin, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -27,43 +25,33 @@ use http_body_util::Full;
 use hyper::{Request, Response, body::Incoming};
 use tokio::{
     net::{TcpListener, TcpStream},
-    task::{JoinSet, yield_now},
+    task::JoinSet,
     time::{sleep, timeout},
 };
 use tokio_rustls::server::TlsStream;
 use tokio_util::{either::Either, sync::CancellationToken};
 use tracing::{debug, warn};
 
-pub(crate) use self::host::{is_host_allowed, normalized};
-use crate::base::system;
-use activity::ConnectionPhase;
-use connection::ConnectionTask;
-use slots::{ConnectionSlots, Slot};
+use clients::{Client, Clients};
+use connection::Connection;
 
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Slots that are left when the process may open few files.
-const MIN_CONNECTIONS: usize = 4;
+/// Connections that are left when the process may open few files.
+const MIN_CONNECTIONS: usize = 8;
 
 /// What clients may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Connections served at once. One more is accepted and waits; the others wait in the system's queue.
+    /// Connections served at once.
     pub max_connections: usize,
-    /// All bodies that are being sent, in bytes. A body that several connections share counts once. A response with
-    /// another large body waits while they are more.
-    pub max_response_bytes: usize,
-    /// From the connect or the end of the TLS handshake, and from the first byte of each further request, to the end of
-    /// the head.
+    /// From the connect, the end of the TLS handshake or the last response to the end of a request's head. So it ends
+    /// idle connections too.
     pub header_timeout: Duration,
-    /// From the end of a request's head to the response of the handler.
-    pub handler_timeout: Duration,
-    /// From one response to the first byte of the next request. Also the time to send one response.
-    pub idle_timeout: Duration,
-    /// Header lines of a request.
-    pub max_headers: usize,
-    /// Bytes of a request's head; values below 8 KiB count as 8 KiB.
-    pub max_header_bytes: usize,
+    /// From the end of a request's head to the response, with the wait for its turn.
+    pub response_timeout: Duration,
+    /// To send one response.
+    pub send_timeout: Duration,
     /// For responses in flight after a stop.
     pub drain_timeout: Duration,
 }
@@ -71,15 +59,12 @@ pub struct ServerLimits {
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
-            // A new connection waits behind all clients that have none, so that more are served than anyone needs.
-            max_connections: 1024,
-            max_response_bytes: 8 * 1024 * 1024,
-            header_timeout: Duration::from_secs(5),
-            handler_timeout: Duration::from_secs(30),
+            max_connections: 512,
             // Longer than the usual scrape interval of one minute.
-            idle_timeout: Duration::from_secs(90),
-            max_headers: 64,
-            max_header_bytes: 16 * 1024,
+            header_timeout: Duration::from_secs(90),
+            // Longer than `send_timeout`, so that one client that does not read delays the next one only.
+            response_timeout: Duration::from_secs(15),
+            send_timeout: Duration::from_secs(10),
             drain_timeout: Duration::from_secs(5),
         }
     }
@@ -94,16 +79,6 @@ impl ServerLimits {
         self.max_connections = self.max_connections.min(share.max(MIN_CONNECTIONS));
         self
     }
-
-    fn timeout(&self, phase: ConnectionPhase) -> Duration {
-        match phase {
-            ConnectionPhase::ReadingHead => self.header_timeout,
-            ConnectionPhase::Admission | ConnectionPhase::Handling => self.handler_timeout,
-            ConnectionPhase::Sending | ConnectionPhase::Idle | ConnectionPhase::Aborted => {
-                self.idle_timeout
-            }
-        }
-    }
 }
 
 /// Closes the connection without a response, with a reset where the transport supports it.
@@ -114,13 +89,15 @@ pub struct Abort;
 pub type HandlerResponse = Response<Full<Bytes>>;
 
 /// The byte stream under HTTP: TCP, or TLS over TCP.
-pub(crate) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
+pub type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
 /// Makes the stream under HTTP of an accepted connection, such as by a TLS handshake.
 #[async_trait]
-pub(crate) trait Acceptor: Send + Sync + 'static {
-    /// Has to be done within [`ServerLimits::header_timeout`]. Meanwhile, the connection counts as one that has sent no
-    /// request.
+pub trait Acceptor: Send + Sync + 'static {
+    /// Has five seconds.
+    ///
+    /// # Errors
+    /// To close the connection.
     async fn accept(&self, stream: TcpStream) -> io::Result<Stream>;
 }
 
@@ -136,69 +113,47 @@ pub trait Handler: Send + Sync + 'static {
     /// To close the connection without a response.
     async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort>;
 
-    /// The response to a client that may not have any other, such as 401. Decided before the request waits for the
-    /// capacity for its response.
+    /// The response to a client that may not have any other, such as 401. Decided before the request waits for its
+    /// turn.
     async fn refusal(&self, _request: &mut Request<Incoming>) -> Option<HandlerResponse> {
         None
     }
 
-    /// False if the body of the response is small, or already in memory. Such a response does not wait for others.
-    fn makes_large_body(&self, _request: &Request<Incoming>) -> bool {
-        true
+    /// True if the body of the response can be large. The request waits until the other ones of its address have been
+    /// sent.
+    fn has_large_body(&self, _request: &Request<Incoming>) -> bool {
+        false
     }
 }
 
-/// Serves until `stop` completes, then lets responses in flight finish.
+/// Serves until `stop` is cancelled, then lets responses in flight finish. Plain HTTP without an `acceptor`.
 ///
 /// # Errors
 /// When the listener cannot be used at all.
 pub async fn serve(
     listener: std::net::TcpListener,
-    handler: impl Handler,
-    limits: ServerLimits,
-    stop: impl Future<Output = ()> + Send,
-) -> io::Result<()> {
-    serve_over(listener, None, Arc::new(handler), limits, Box::pin(stop)).await
-}
-
-/// Like [`serve`], over what `acceptor` makes of each TCP stream.
-///
-/// # Errors
-/// When the listener cannot be used at all.
-pub(crate) async fn serve_over(
-    listener: std::net::TcpListener,
     acceptor: Option<Arc<dyn Acceptor>>,
     handler: Arc<dyn Handler>,
     limits: ServerLimits,
-    mut stop: Pin<Box<dyn Future<Output = ()> + Send + '_>>,
+    stop: CancellationToken,
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
-    let slots = Arc::new(ConnectionSlots::new(
-        limits.max_connections,
-        limits.max_response_bytes,
-    ));
-    let stopping = CancellationToken::new();
+    let clients = Arc::new(Clients::new(limits.max_connections));
     let mut connections = JoinSet::new();
-    loop {
-        let (stream, slot) = tokio::select! {
-            accepted = accept(&listener, &slots) => accepted,
-            () = &mut stop => break,
-        };
+    while let Some((stream, client)) = stop.run_until_cancelled(accept(&listener, &clients)).await {
         // Without this, the set would keep the results of all tasks.
         while connections.try_join_next().is_some() {}
-        let task = ConnectionTask {
+        let connection = Connection {
+            client,
             acceptor: acceptor.clone(),
             handler: Arc::clone(&handler),
             limits,
-            stopping: stopping.clone(),
+            stop: stop.clone(),
         };
-        connections.spawn(task.run(stream, slot));
-        // The new connection reads its request before the next one can take its slot.
-        yield_now().await;
+        connections.spawn(connection.run(stream));
     }
     drop(listener);
-    stopping.cancel();
     let all = async { while connections.join_next().await.is_some() {} };
     if timeout(limits.drain_timeout, all).await.is_err() {
         warn!(connections = connections.len(), after = ?limits.drain_timeout, "connections cut off at shutdown");
@@ -206,12 +161,20 @@ pub(crate) async fn serve_over(
     Ok(())
 }
 
-/// The next connection, once there is a slot for it. Retries for as long as the system refuses.
-async fn accept(listener: &TcpListener, slots: &Arc<ConnectionSlots>) -> (TcpStream, Slot) {
+/// The next connection within the limits. Retries for as long as the system refuses.
+async fn accept(listener: &TcpListener, clients: &Arc<Clients>) -> (TcpStream, Client) {
     let mut has_failed = false;
-    let (stream, peer) = loop {
+    loop {
         let error = match listener.accept().await {
-            Ok(accepted) => break accepted,
+            Ok((stream, peer)) => {
+                if let Some(client) = clients.admit(peer.ip()) {
+                    return (stream, client);
+                }
+                // A reset leaves nothing behind in the system's table of connections. Without it, the connection is
+                // closed too.
+                stream.set_zero_linger().ok();
+                continue;
+            }
             Err(error) => error,
         };
         if has_failed {
@@ -220,22 +183,6 @@ async fn accept(listener: &TcpListener, slots: &Arc<ConnectionSlots>) -> (TcpStr
             warn!(%error, "cannot accept connections; retrying");
         }
         has_failed = true;
-        if system::is_out_of_descriptors(&error) {
-            slots.evict_one().await;
-        } else {
-            sleep(ACCEPT_RETRY_INTERVAL).await;
-        }
-    };
-    (stream, slots.acquire(peer).await)
-}
-
-#[async_trait]
-impl<F, R> Handler for F
-where
-    F: Fn(Request<Incoming>) -> R + Send + Sync + 'static,
-    R: Future<Output = Result<HandlerResponse, Abort>> + Send,
-{
-    async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
-        self(request).await
+        sleep(ACCEPT_RETRY_INTERVAL).await;
     }
 }

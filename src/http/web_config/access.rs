@@ -74,8 +74,8 @@ impl Handler for Access {
         Ok(with_headers(&self.source.last_valid(), response))
     }
 
-    fn makes_large_body(&self, request: &Request<Incoming>) -> bool {
-        self.handler.makes_large_body(request)
+    fn has_large_body(&self, request: &Request<Incoming>) -> bool {
+        self.handler.has_large_body(request)
     }
 }
 

@@ -11,9 +11,6 @@
 //! | `/-/serving` | 503 while a load balancer should not send traffic to this VM (`probe`) |
 //! | `/assets/…` | style, script and icon of the status page |
 //!
-//! `/` and all paths under `/api/` answer 403 to a `Host` header with a foreign name (`hosts`). The metrics and the
-//! probes answer under any name, as Prometheus and load balancers use any.
-//!
 //! Each response is built from one snapshot. The service is read-only: it accepts GET and HEAD, at the probes also
 //! OPTIONS, which the health check of `HAProxy` sends. It keeps no state of a request and sends no requests of its own.
 //! Untrusted text is escaped in every body.
@@ -21,9 +18,7 @@
 mod api;
 #[cfg(test)]
 mod fixtures;
-mod hosts;
 mod probe;
-mod recent;
 mod reply;
 mod status;
 
@@ -48,8 +43,6 @@ use crate::{
         output_counters::OutputCounters,
     },
 };
-pub use hosts::AllowedHosts;
-use recent::{Content, RecentResponses, Variant};
 
 /// Paths of the probes that a kubelet or a load balancer sends. They need no password, because those have none.
 pub(crate) const PROBE_PATHS: [&str; 5] = [
@@ -64,8 +57,6 @@ pub(crate) const PROBE_PATHS: [&str; 5] = [
 pub struct WebSettings {
     /// The path of the metrics.
     pub telemetry_path: String,
-    /// Names under which `/` and `/api/` are served.
-    pub allowed_hosts: AllowedHosts,
     /// Selects the optional series.
     pub exposed: MetricsOptions,
     /// `/-/serving` fails for this time before an event of this VM.
@@ -81,7 +72,6 @@ pub struct WebService {
     snapshot: watch::Receiver<Arc<Snapshot>>,
     outputs: Arc<OutputCounters>,
     clock: Arc<dyn Fn() -> Moment + Send + Sync>,
-    recent: Arc<RecentResponses>,
 }
 
 impl fmt::Debug for WebService {
@@ -105,7 +95,6 @@ impl WebService {
             snapshot,
             outputs,
             clock: Arc::new(now),
-            recent: Arc::default(),
         }
     }
 
@@ -113,95 +102,53 @@ impl WebService {
     fn respond<B>(&self, request: &Request<B>) -> HandlerResponse {
         let is_probe = PROBE_PATHS.contains(&request.uri().path());
         let is_options = is_probe && request.method() == Method::OPTIONS;
-        if !is_read(request) && !is_options {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) && !is_options {
             return reply::method_not_allowed(is_probe);
         }
-        // Taken once, so that all values of the response are of the same snapshot.
-        let snapshot = Arc::clone(&self.snapshot.borrow());
-        if !self.is_host_allowed(request, &snapshot) {
-            reply::host_not_allowed()
-        } else if is_options {
-            reply::without_body(self.small(request, &snapshot))
-        } else if let Some(variant) = self.variant(request) {
-            let render = |now| self.render(variant, &snapshot, now);
-            let recent = &self.recent;
-            let response = recent.get_or_render(variant, &snapshot, &*self.clock, render);
-            response.unwrap_or_else(reply::internal_error)
+        let response = self.content(request);
+        let response = response.unwrap_or_else(reply::internal_error);
+        if is_options {
+            reply::without_body(response)
         } else if accepts_gzip(request.headers()) {
-            reply::compressed(self.small(request, &snapshot))
+            reply::compressed(response)
         } else {
-            self.small(request, &snapshot)
+            response
         }
     }
 
-    fn is_host_allowed<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> bool {
-        let (uri, headers) = (request.uri(), request.headers());
-        let is_protected = uri.path() == "/" || uri.path().starts_with("/api/");
-        !is_protected || self.settings.allowed_hosts.allows(uri, headers, snapshot)
-    }
-
-    /// The variant of the response if it contains every event.
-    fn variant<B>(&self, request: &Request<B>) -> Option<Variant> {
-        let headers = request.headers();
-        let content = match request.uri().path() {
-            path if path == self.settings.telemetry_path => {
-                Content::Metrics(Format::negotiate(combined(headers, ACCEPT).as_deref()))
-            }
-            "/" => Content::StatusPage,
-            "/api/v1/events" => Content::Events,
-            "/api/v1/transitions" => {
-                Content::Transitions(api::After::parse(request.uri().query())?)
-            }
-            _ => return None,
-        };
-        Some(Variant {
-            content,
-            is_compressed: accepts_gzip(headers),
-        })
-    }
-
-    fn render(
-        &self,
-        variant: Variant,
-        snapshot: &Arc<Snapshot>,
-        now: Moment,
-    ) -> Option<HandlerResponse> {
+    /// `None` if the content cannot be made.
+    fn content<B>(&self, request: &Request<B>) -> Option<HandlerResponse> {
         let settings = &self.settings;
-        let response = match variant.content {
-            Content::Metrics(format) => {
+        // Each is taken once, so that all values of the response are of the same snapshot and time.
+        let snapshot = Arc::clone(&self.snapshot.borrow());
+        let now = (self.clock)();
+        let serving = || probe::serving(&snapshot, settings.serving_lead_time, now);
+        Some(match request.uri().path() {
+            path if path == settings.telemetry_path => {
+                let accept = combined(request.headers(), ACCEPT);
+                let format = Format::negotiate(accept.as_deref());
                 let (exposed, outputs) = (settings.exposed, &self.outputs);
-                let text = metrics::render(snapshot, format, exposed, outputs, now).ok()?;
+                let text = metrics::render(&snapshot, format, exposed, outputs, now).ok()?;
                 let mut response = reply::ok(format.content_type(), text);
                 reply::set(&mut response, VARY, "accept, accept-encoding");
                 response
             }
-            Content::StatusPage => {
-                let serving = probe::serving(snapshot, settings.serving_lead_time, now);
-                let page = status::page(snapshot, settings, &serving, now);
+            "/" => {
+                let page = status::page(&snapshot, settings, &serving(), now);
                 reply::ok(reply::HTML, page)
             }
-            Content::Events => reply::ok(reply::JSON, api::json(snapshot, now).ok()?),
-            Content::Transitions(after) => {
-                let body = api::transitions_json(snapshot, after, now).ok()?;
-                reply::ok(reply::JSON, body)
-            }
-        };
-        Some(if variant.is_compressed {
-            reply::compressed(response)
-        } else {
-            response
-        })
-    }
-
-    /// All other responses: one line, or a static asset.
-    fn small<B>(&self, request: &Request<B>, snapshot: &Snapshot) -> HandlerResponse {
-        match request.uri().path() {
-            "/api/v1/transitions" => reply::invalid_after(),
+            "/api/v1/events" => reply::ok(reply::JSON, api::json(&snapshot, now).ok()?),
+            "/api/v1/transitions" => match api::After::parse(request.uri().query()) {
+                None => reply::invalid_after(),
+                Some(after) => {
+                    let body = api::transitions_json(&snapshot, after, now).ok()?;
+                    reply::ok(reply::JSON, body)
+                }
+            },
             "/-/healthy" | "/healthz" => reply::healthy(),
-            "/-/ready" | "/readyz" => reply::probe(probe::ready(snapshot)),
+            "/-/ready" | "/readyz" => reply::probe(probe::ready(&snapshot)),
             "/-/serving" => {
-                let lead_time = self.settings.serving_lead_time;
-                let mut result = probe::serving(snapshot, lead_time, (self.clock)());
+                let mut result = serving();
                 if request.extensions().get::<Anonymous>().is_some() && !result.is_ok {
                     // Without the event.
                     "not serving".clone_into(&mut result.reason);
@@ -209,7 +156,7 @@ impl WebService {
                 reply::probe(result)
             }
             path => reply::asset(path).unwrap_or_else(reply::not_found),
-        }
+        })
     }
 }
 
@@ -219,21 +166,9 @@ impl Handler for WebService {
         Ok(self.respond(&request))
     }
 
-    /// All other bodies have less than 16 KiB, so that 1024 connections hold less than 16 MiB of them if no client
-    /// reads: probes and errors have less than 2 KiB, and an asset is in the program unless it is compressed.
-    fn makes_large_body(&self, request: &Request<Incoming>) -> bool {
-        let snapshot = Arc::clone(&self.snapshot.borrow());
-        is_read(request)
-            && self.is_host_allowed(request, &snapshot)
-            && self.variant(request).is_some_and(|variant| {
-                let now = (self.clock)();
-                !self.recent.contains(variant, &snapshot, now)
-            })
+    fn has_large_body(&self, request: &Request<Incoming>) -> bool {
+        !PROBE_PATHS.contains(&request.uri().path())
     }
-}
-
-fn is_read<B>(request: &Request<B>) -> bool {
-    matches!(*request.method(), Method::GET | Method::HEAD)
 }
 
 /// All lines of a header as one list (RFC 9110, section 5.3). Lines that are not text are ignored.

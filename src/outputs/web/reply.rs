@@ -104,12 +104,6 @@ pub(super) fn invalid_after() -> HandlerResponse {
     text(StatusCode::BAD_REQUEST, body)
 }
 
-pub(super) fn host_not_allowed() -> HandlerResponse {
-    let body = "403: this host name is not allowed. Use an IP address or the name of the VM, or start the exporter \
-                with --web.allowed-hosts=NAME\n";
-    text(StatusCode::FORBIDDEN, body)
-}
-
 pub(super) fn method_not_allowed(is_probe: bool) -> HandlerResponse {
     let body = "405: this method is not allowed\n";
     let mut response = text(StatusCode::METHOD_NOT_ALLOWED, body);

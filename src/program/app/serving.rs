@@ -43,9 +43,8 @@ pub(super) fn serve(
         info!("no HTTP server, as --web.listen-address=none says");
     }
     for listener in listeners {
-        let stop = Box::pin(tasks.stop.clone().cancelled_owned());
         let (handler, acceptor) = (Arc::clone(&handler), acceptor.clone());
-        let served = server::serve_over(listener, acceptor, handler, limits, stop);
+        let served = server::serve(listener, acceptor, handler, limits, tasks.stop.clone());
         tasks.spawn("HTTP server", async {
             served.await.map_err(|error| error.to_string())
         });

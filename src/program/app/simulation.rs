@@ -1,7 +1,7 @@
 //! The commands `demo` and `simulate`.
 
 use std::{
-    future::{Future, pending},
+    future::Future,
     io,
     net::TcpListener,
     sync::{Arc, atomic::AtomicU64},
@@ -24,12 +24,17 @@ use crate::{
 
 const SIMULATOR_PORT: u16 = 10_170;
 
-/// The fault `hang` gives no response for longer than any client waits.
-fn simulator_limits() -> ServerLimits {
-    ServerLimits {
-        handler_timeout: Duration::from_mins(10),
+/// Serves a simulator. The fault `hang` gives no response for longer than any client waits.
+async fn serve(
+    listener: TcpListener,
+    simulator: Simulator,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let limits = ServerLimits {
+        response_timeout: Duration::from_mins(10),
         ..ServerLimits::default()
-    }
+    };
+    server::serve(listener, None, Arc::new(simulator), limits, stop).await
 }
 
 /// The address of the simulator beside the exporter: that of `simulate`, or a free port while something uses it.
@@ -59,7 +64,7 @@ pub(crate) async fn demo(
     let listeners = bind(&[simulation.listen])?;
     logging::demo(&listeners, &settings, &azure_url);
     let simulator = Simulator::new(simulation.simulator, clock);
-    let serving = server::serve(azure, simulator, simulator_limits(), pending());
+    let serving = serve(azure, simulator, CancellationToken::new());
     tokio::select! {
         ran = Box::pin(run(settings, listeners, dropped_log_lines, clock, stop)) => ran,
         served = serving => served.map_err(|cause| CommandError::system("the simulator failed", &cause)),
@@ -82,8 +87,7 @@ pub(crate) async fn simulate(
     let mut serving = JoinSet::new();
     for listener in listeners {
         logging::simulating(&listener);
-        let (simulator, stop) = (simulator.clone(), stopping.clone().cancelled_owned());
-        serving.spawn(server::serve(listener, simulator, simulator_limits(), stop));
+        serving.spawn(serve(listener, simulator.clone(), stopping.clone()));
     }
     tokio::select! {
         () = stop => stopping.cancel(),

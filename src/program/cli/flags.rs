@@ -206,10 +206,6 @@ pub(crate) struct WebFlags {
     /// File with TLS, users and headers, in the format of Prometheus exporter-toolkit; read for each request.
     #[arg(long = "web.config.file", value_name = "FILE")]
     pub(crate) config_file: Option<PathBuf>,
-    /// Host names for / and /api/, besides IP addresses, localhost and the names of this VM; `*.DOMAIN` means
-    /// all names in a domain, `*` all names (comma-separated, repeatable).
-    #[arg(long = "web.allowed-hosts", value_name = "NAME", value_delimiter = ',')]
-    pub(crate) allowed_hosts: Vec<String>,
     /// How long before NotBefore /-/serving starts to return 503.
     #[arg(long = "serving.lead-time", value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
     pub(crate) serving_lead_time: Duration,

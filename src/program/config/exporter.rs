@@ -13,7 +13,6 @@ use super::{
 };
 use crate::{
     azure::imds::backoff::MIN_REQUEST_INTERVAL,
-    base::system,
     core::approval,
     http::{listen::ListenAddress, web_config::WebConfig},
     outputs::{alertmanager::Target, metrics::MetricsOptions, otlp, web},
@@ -56,19 +55,14 @@ pub enum StateStorage {
 impl Config {
     pub(crate) fn new(flags: &RunFlags) -> Result<Self, CommandError> {
         let listen = listen_addresses(&flags.web.listen_addresses)?;
-        for (flag, is_given) in [
-            ("web.config.file", flags.web.config_file.is_some()),
-            ("web.allowed-hosts", !flags.web.allowed_hosts.is_empty()),
-        ] {
-            if is_given && listen.is_empty() {
-                let problem = "has no effect with --web.listen-address=none: omit one of them";
-                return Err(flag_error(flag, problem));
-            }
+        if flags.web.config_file.is_some() && listen.is_empty() {
+            let problem = "has no effect with --web.listen-address=none: omit one of them";
+            return Err(flag_error("web.config.file", problem));
         }
         let imds = ImdsSettings::new(&flags.imds)?;
         let web_config = flags.web.config_file.as_deref().map(WebConfig::open);
         let config = Self {
-            web: web_settings(flags, &listen)?,
+            web: web_settings(flags)?,
             listen,
             web_config: web_config
                 .transpose()
@@ -163,10 +157,7 @@ pub(super) fn listen_address(text: &str) -> Result<ListenAddress, CommandError> 
         .map_err(|problem: String| flag_error("web.listen-address", problem))
 }
 
-fn web_settings(
-    flags: &RunFlags,
-    listen: &[ListenAddress],
-) -> Result<web::WebSettings, CommandError> {
+fn web_settings(flags: &RunFlags) -> Result<web::WebSettings, CommandError> {
     let path = flags.web.telemetry_path.as_str();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
     if !path.starts_with('/') || !path.chars().all(is_plain) {
@@ -184,20 +175,8 @@ fn web_settings(
             format!("{path:?} is reserved for another page: use another path, such as /metrics");
         return Err(flag_error("web.telemetry-path", problem));
     }
-    let mut allowed_hosts = web::AllowedHosts::default();
-    for name in &flags.web.allowed_hosts {
-        allowed_hosts
-            .add(name)
-            .map_err(|problem| flag_error("web.allowed-hosts", problem))?;
-    }
-    let listen = listen.iter().filter_map(ListenAddress::host);
-    for name in listen.chain(system::host_name().as_deref()) {
-        // An address is allowed anyway, and a name that no URL can have is not needed.
-        allowed_hosts.add(name).ok();
-    }
     Ok(web::WebSettings {
         telemetry_path: path.to_owned(),
-        allowed_hosts,
         simulator_url: None,
         exposed: MetricsOptions {
             scope: flags.events.scope,

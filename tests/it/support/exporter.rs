@@ -33,7 +33,6 @@ pub(crate) fn settings(imds: &str) -> Config {
         listen: vec!["127.0.0.1:0".parse::<ListenAddress>().unwrap()],
         web: web::WebSettings {
             telemetry_path: "/metrics".to_owned(),
-            allowed_hosts: web::AllowedHosts::default(),
             exposed: MetricsOptions {
                 scope: SeriesScope::Own,
                 resources: false,

@@ -22,6 +22,8 @@ pub(crate) use imds::FakeImds;
 pub(crate) use pki::Pki;
 pub(crate) use reply::Reply;
 
+#[cfg(unix)]
+use std::net::TcpStream;
 use std::{net::SocketAddr, time::Duration};
 
 use azure_scheduled_events_exporter::{
@@ -67,6 +69,20 @@ pub(crate) async fn wait_until<T>(
         assert!(!has_timed_out, "not within {deadline:?}: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// A connection from 127.0.0.`last`, on Linux: other systems do not have all of 127.0.0.0/8 on their loopback interface.
+#[cfg(unix)]
+pub(crate) fn connect_from(last: u8, server: SocketAddr) -> TcpStream {
+    let kind = socket2::Type::STREAM;
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, kind, None).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, last], 0));
+    socket.bind(&address.into()).unwrap();
+    // A server that closes the connection at once may be faster than this call.
+    if let Err(error) = socket.connect(&server.into()) {
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    }
+    socket.into()
 }
 
 /// A loopback port that refuses connections, reserved until it is dropped: bound by a socket that does not listen. Then

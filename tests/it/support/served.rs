@@ -2,17 +2,18 @@
 
 use std::{
     net::{SocketAddr, TcpListener},
+    sync::Arc,
     thread::JoinHandle,
 };
 
 use azure_scheduled_events_exporter::server::{self, Handler, ServerLimits};
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 /// A server on its own thread; it stops when it is dropped.
 pub(crate) struct Served {
     pub(crate) address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
+    stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -20,19 +21,19 @@ impl Served {
     pub(crate) fn start(handler: impl Handler, limits: ServerLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel::<()>();
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
         let serve = move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .unwrap();
-            let stopped = async { drop(stopped.await) };
-            let serving = server::serve(listener, handler, limits, stopped);
+            let serving = server::serve(listener, None, Arc::new(handler), limits, stopped);
             runtime.block_on(serving).unwrap();
         };
         Self {
             address,
-            stop: Some(stop),
+            stop,
             thread: Some(std::thread::spawn(serve)),
         }
     }
@@ -40,7 +41,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        self.stop.cancel();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
             && !std::thread::panicking()

@@ -3,8 +3,8 @@
 mod blocked_stderr;
 mod bounds;
 mod consistency;
+#[cfg(target_os = "linux")]
 mod crowding;
-mod hosts;
 pub(crate) mod snapshot;
 pub(crate) mod test_server;
 

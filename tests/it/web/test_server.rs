@@ -12,7 +12,7 @@ use azure_scheduled_events_exporter::{
     server::ServerLimits,
     snapshot::{SeriesScope, Snapshot},
     time::Moment,
-    web::{AllowedHosts, WebService, WebSettings},
+    web::{WebService, WebSettings},
 };
 use tokio::sync::watch;
 
@@ -81,18 +81,9 @@ impl TestServer {
     }
 }
 
-pub(crate) fn allowed_hosts(names: &[&str]) -> AllowedHosts {
-    let mut allowed = AllowedHosts::default();
-    for name in names {
-        allowed.add(name).unwrap();
-    }
-    allowed
-}
-
 pub(crate) fn settings() -> WebSettings {
     WebSettings {
         telemetry_path: "/metrics".to_owned(),
-        allowed_hosts: allowed_hosts(&["test"]),
         exposed: MetricsOptions {
             scope: SeriesScope::All,
             resources: true,

@@ -2,12 +2,12 @@ mod crowding;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::{Shutdown, SocketAddr, TcpStream as Client},
+    net::{Shutdown, SocketAddr, TcpStream},
     sync::mpsc,
     thread::JoinHandle,
 };
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use super::*;
 
@@ -19,52 +19,68 @@ const SHORT: Duration = Duration::from_millis(150);
 fn limits() -> ServerLimits {
     ServerLimits {
         header_timeout: TEST_TIMEOUT,
-        handler_timeout: TEST_TIMEOUT,
-        idle_timeout: TEST_TIMEOUT,
+        response_timeout: TEST_TIMEOUT,
+        send_timeout: TEST_TIMEOUT,
         drain_timeout: TEST_TIMEOUT,
         ..ServerLimits::default()
     }
 }
 
-/// A server on its own thread. `/slow` reports the request and responds after `release` is notified.
+/// More than a socket takes of a client that does not read.
+const LARGE: usize = 16 * 1024 * 1024;
+
+/// `/slow` reports the request and responds after `release` is notified. `/large` has a body of [`LARGE`] bytes.
+struct TestHandler {
+    slow_requests: mpsc::Sender<()>,
+    release: Arc<Notify>,
+}
+
+#[async_trait]
+impl Handler for TestHandler {
+    async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort> {
+        match request.uri().path() {
+            "/abort" => return Err(Abort),
+            "/large" => return Ok(Response::new(Full::from("x".repeat(LARGE)))),
+            "/slow" => {
+                self.slow_requests.send(()).unwrap();
+                self.release.notified().await;
+            }
+            _ => {}
+        }
+        Ok(Response::new(Full::from("body")))
+    }
+
+    fn has_large_body(&self, request: &Request<Incoming>) -> bool {
+        request.uri().path() == "/large"
+    }
+}
+
+/// A server on its own thread.
 struct TestServer {
     address: SocketAddr,
-    stop: oneshot::Sender<()>,
+    stop: CancellationToken,
     thread: JoinHandle<io::Result<()>>,
     slow_request: mpsc::Receiver<()>,
     release: Arc<Notify>,
 }
 
 fn start(limits: ServerLimits) -> TestServer {
-    let (stop, stopped) = oneshot::channel::<()>();
+    let stop = CancellationToken::new();
     let (slow_requests, slow_request) = mpsc::channel();
     let release = Arc::new(Notify::new());
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let released = Arc::clone(&release);
-    let handler = move |request: Request<Incoming>| {
-        let (slow_requests, released) = (slow_requests.clone(), Arc::clone(&released));
-        async move {
-            match request.uri().path() {
-                "/abort" => return Err(Abort),
-                "/slow" => {
-                    slow_requests.send(()).unwrap();
-                    released.notified().await;
-                }
-                _ => {}
-            }
-            Ok(Response::new(Full::from("body")))
-        }
-    };
+    let handler = Arc::new(TestHandler {
+        slow_requests,
+        release: Arc::clone(&release),
+    });
+    let stopped = stop.clone();
     let thread = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .unwrap();
-        runtime.block_on(async {
-            let stop = async { drop(stopped.await) };
-            serve(listener, handler, limits, stop).await
-        })
+        runtime.block_on(serve(listener, None, handler, limits, stopped))
     });
     TestServer {
         address,
@@ -76,14 +92,14 @@ fn start(limits: ServerLimits) -> TestServer {
 }
 
 impl TestServer {
-    fn connect(&self) -> Client {
-        let client = Client::connect(self.address).unwrap();
+    fn connect(&self) -> TcpStream {
+        let client = TcpStream::connect(self.address).unwrap();
         client.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         client
     }
 
     /// A client whose request is in the handler.
-    fn busy(&self) -> Client {
+    fn busy(&self) -> TcpStream {
         let mut client = self.connect();
         send(&mut client, "/slow");
         self.slow_request.recv_timeout(TEST_TIMEOUT).unwrap();
@@ -91,7 +107,7 @@ impl TestServer {
     }
 
     /// A client that has received its response.
-    fn idle(&self) -> Client {
+    fn idle(&self) -> TcpStream {
         let mut client = self.connect();
         send(&mut client, "/");
         receive(&client);
@@ -99,17 +115,17 @@ impl TestServer {
     }
 
     fn stop(self) -> io::Result<()> {
-        self.stop.send(()).unwrap();
+        self.stop.cancel();
         self.thread.join().unwrap()
     }
 }
 
-fn send(client: &mut Client, path: &str) {
+fn send(client: &mut TcpStream, path: &str) {
     write!(client, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
 }
 
 /// The head of one response, in lower case, and its body.
-fn receive(client: &Client) -> (String, String) {
+fn receive(client: &TcpStream) -> (String, String) {
     let mut reader = BufReader::with_capacity(1, client);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
@@ -135,7 +151,7 @@ fn receive(client: &Client) -> (String, String) {
 }
 
 /// Everything until the server closes the connection. A timeout is an error.
-fn read_to_close(client: &mut Client) -> io::Result<Vec<u8>> {
+fn read_to_close(client: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).map(|_| rest)
 }
@@ -166,61 +182,65 @@ fn client_that_closes_its_side_in_a_request_head_is_closed_at_once() {
 }
 
 #[test]
-fn each_phase_of_a_connection_has_its_own_limit() {
-    let (head, handler, idle) = (TEST_TIMEOUT, TEST_TIMEOUT, TEST_TIMEOUT);
-    for (what, [header_timeout, handler_timeout, idle_timeout], is_used, bytes) in [
-        ("no byte", [SHORT, handler, idle], false, ""),
-        ("half a head", [SHORT, handler, idle], false, "GET / HT"),
-        (
-            "half of the next head",
-            [SHORT, handler, idle],
-            true,
-            "GET / HT",
-        ),
-        ("no further request", [head, handler, SHORT], true, ""),
-        (
-            "slow handler",
-            [head, SHORT, idle],
-            false,
-            "GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        ),
-    ] {
-        let server = start(ServerLimits {
-            header_timeout,
-            handler_timeout,
-            idle_timeout,
-            ..limits()
-        });
-        let mut client = server.connect();
-        if is_used {
-            send(&mut client, "/");
-            receive(&client);
-        }
-        client.write_all(bytes.as_bytes()).unwrap();
-        assert_eq!(read_to_close(&mut client).unwrap(), b"", "{what}");
-    }
-}
-
-#[test]
-fn complete_requests_in_advance_do_not_have_the_header_limit_afterwards() {
+fn connection_without_a_complete_head_in_time_is_closed() {
     let server = start(ServerLimits {
         header_timeout: SHORT,
         ..limits()
     });
-    let mut client = server.connect();
-    let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    client.write_all(request.repeat(2).as_bytes()).unwrap();
-    let body = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody";
-    let mut with_body = server.connect();
-    with_body.write_all(body.as_bytes()).unwrap();
-    assert_eq!(receive(&client).1, "body");
-    for idle in [&mut client, &mut with_body] {
-        assert_eq!(receive(idle).1, "body");
-        idle.set_read_timeout(Some(2 * SHORT)).unwrap();
-        let error = read_to_close(idle).unwrap_err();
-        let is_open = [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut].contains(&error.kind());
-        assert!(is_open, "{error}");
+    let in_handler = server.busy();
+    for (is_used, bytes) in [
+        (false, ""),
+        (false, "GET / HT"),
+        (true, "GET / HT"),
+        (true, ""),
+    ] {
+        let mut client = if is_used {
+            server.idle()
+        } else {
+            server.connect()
+        };
+        client.write_all(bytes.as_bytes()).unwrap();
+        assert_eq!(
+            read_to_close(&mut client).unwrap(),
+            b"",
+            "{is_used} {bytes}"
+        );
     }
+    server.release.notify_one();
+    assert_eq!(receive(&in_handler).1, "body", "its head was complete");
+}
+
+#[test]
+fn response_that_is_not_made_in_time_is_503() {
+    let server = start(ServerLimits {
+        response_timeout: SHORT,
+        ..limits()
+    });
+    let (head, body) = receive(&server.busy());
+    assert!(
+        head.starts_with("http/1.1 503 ") && head.contains("retry-after: 10"),
+        "{head}"
+    );
+    assert!(body.starts_with("503: "), "{body}");
+}
+
+#[test]
+fn response_that_is_not_read_in_time_is_cut_off() {
+    let server = start(ServerLimits {
+        send_timeout: SHORT,
+        ..limits()
+    });
+    let mut unread = server.connect();
+    send(&mut unread, "/large");
+    unread.peek(&mut [0]).unwrap();
+    // The next one of the address waits for it.
+    let mut next = server.connect();
+    send(&mut next, "/large");
+    assert_eq!(receive(&next).1.len(), LARGE);
+    let error = read_to_close(&mut unread)
+        .map(|read| read.len())
+        .unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
 }
 
 #[test]
@@ -233,7 +253,7 @@ fn silent_connection_does_not_delay_the_shutdown() {
     let mut silent = server.connect();
     // Connections are accepted in order: once this one is served, the silent one has its slot.
     let mut idle = server.idle();
-    server.stop.send(()).unwrap();
+    server.stop.cancel();
     assert_eq!(read_to_close(&mut idle).unwrap(), b"");
     assert_eq!(read_to_close(&mut silent).unwrap(), b"");
     server.thread.join().unwrap().unwrap();
@@ -244,7 +264,7 @@ fn shutdown_finishes_responses_and_closes_idle_connections() {
     let server = start(limits());
     let mut idle = server.idle();
     let busy = server.busy();
-    server.stop.send(()).unwrap();
+    server.stop.cancel();
     assert_eq!(read_to_close(&mut idle).unwrap(), b"");
     server.release.notify_one();
     let (head, body) = receive(&busy);
@@ -252,7 +272,7 @@ fn shutdown_finishes_responses_and_closes_idle_connections() {
     assert_eq!(body, "body");
     server.thread.join().unwrap().unwrap();
     assert!(
-        Client::connect(server.address).is_err(),
+        TcpStream::connect(server.address).is_err(),
         "the socket is closed"
     );
 }

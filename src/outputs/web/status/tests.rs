@@ -9,7 +9,6 @@ use crate::{
     },
     outputs::metrics::MetricsOptions,
     outputs::web::{
-        AllowedHosts,
         fixtures::{at as moment, due, freeze, snapshot_after},
         probe,
     },
@@ -24,7 +23,6 @@ fn render(snapshot: &Snapshot, seconds: u64) -> String {
 fn settings(simulator_url: Option<&str>) -> WebSettings {
     WebSettings {
         telemetry_path: "/metrics".to_owned(),
-        allowed_hosts: AllowedHosts::default(),
         exposed: MetricsOptions {
             scope: SeriesScope::Own,
             resources: false,
