@@ -35,8 +35,11 @@ use crate::{
 /// Where the lines go: writes one line of this level and name, which ends in a line feed.
 pub(crate) type WriteLine = fn(Level, &str, &[u8]) -> io::Result<()>;
 
-/// Bytes that wait for stderr, about 1,000 lines; more are dropped. A line that is longer fits into an empty queue.
-const QUEUE_CAPACITY: usize = 1 << 19;
+/// Bytes that wait for stderr, so that a document with thousands of events fits; more are dropped. A line that is longer
+/// fits into an empty queue.
+const QUEUE_CAPACITY: usize = 1 << 20;
+/// Counted for each line on top of its bytes.
+const LINE_OVERHEAD: usize = 64;
 /// Limit for the last lines of the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -153,7 +156,8 @@ impl LineQueue {
     }
 
     fn push(&self, line: Line) {
-        let (queued, size) = (self.queued_bytes.load(Relaxed), line.text.len());
+        let size = line.text.len() + LINE_OVERHEAD;
+        let queued = self.queued_bytes.load(Relaxed);
         if queued > 0 && queued + size > QUEUE_CAPACITY {
             self.dropped.fetch_add(1, Relaxed);
         } else {
@@ -220,7 +224,8 @@ fn write_lines(
         if write_line(line.level, line.name, &line.text).is_err() {
             queue.dropped.fetch_add(1, Relaxed);
         }
-        queue.queued_bytes.fetch_sub(line.text.len(), Relaxed);
+        let size = line.text.len() + LINE_OVERHEAD;
+        queue.queued_bytes.fetch_sub(size, Relaxed);
     }
 }
 
@@ -273,7 +278,7 @@ mod tests {
     #[test]
     fn lines_beyond_the_capacity_are_counted() {
         let (queue, lines) = LineQueue::new();
-        let half = format!("{}\n", "x".repeat(QUEUE_CAPACITY / 2 - 1));
+        let half = format!("{}\n", "x".repeat(QUEUE_CAPACITY / 2 - LINE_OVERHEAD - 1));
         for line in [&half, &half, "three\n", "four\n"] {
             push(&queue, line);
         }
