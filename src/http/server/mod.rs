@@ -25,7 +25,7 @@ use http_body_util::Full;
 use hyper::{Request, Response, body::Incoming};
 use tokio::{
     net::{TcpListener, TcpStream},
-    task::JoinSet,
+    task::{JoinSet, unconstrained, yield_now},
     time::{sleep, timeout},
 };
 use tokio_rustls::server::TlsStream;
@@ -36,6 +36,9 @@ use clients::{Client, Clients};
 use connection::Connection;
 
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Then other tasks come first.
+const MAX_REFUSED_IN_A_ROW: usize = 4096;
 
 /// Connections that are left when the process may open few files.
 const MIN_CONNECTIONS: usize = 8;
@@ -62,8 +65,8 @@ impl Default for ServerLimits {
             max_connections: 512,
             // Longer than the usual scrape interval of one minute.
             header_timeout: Duration::from_secs(90),
-            // Longer than `send_timeout`, so that one client that does not read delays the next one only.
-            response_timeout: Duration::from_secs(15),
+            // Several times `send_timeout`, so that a few clients that do not read only delay those of their address.
+            response_timeout: Duration::from_secs(30),
             send_timeout: Duration::from_secs(10),
             drain_timeout: Duration::from_secs(5),
         }
@@ -141,7 +144,9 @@ pub async fn serve(
     let listener = TcpListener::from_std(listener)?;
     let clients = Arc::new(Clients::new(limits.max_connections));
     let mut connections = JoinSet::new();
-    while let Some((stream, client)) = stop.run_until_cancelled(accept(&listener, &clients)).await {
+    // A client may open more connections than tokio lets one task accept in its turn.
+    let next = || stop.run_until_cancelled(unconstrained(accept(&listener, &clients)));
+    while let Some((stream, client)) = next().await {
         // Without this, the set would keep the results of all tasks.
         while connections.try_join_next().is_some() {}
         let connection = Connection {
@@ -164,6 +169,7 @@ pub async fn serve(
 /// The next connection within the limits. Retries for as long as the system refuses.
 async fn accept(listener: &TcpListener, clients: &Arc<Clients>) -> (TcpStream, Client) {
     let mut has_failed = false;
+    let mut refused = 0_usize;
     loop {
         let error = match listener.accept().await {
             Ok((stream, peer)) => {
@@ -173,6 +179,10 @@ async fn accept(listener: &TcpListener, clients: &Arc<Clients>) -> (TcpStream, C
                 // A reset leaves nothing behind in the system's table of connections. Without it, the connection is
                 // closed too.
                 stream.set_zero_linger().ok();
+                refused = refused.wrapping_add(1);
+                if refused.is_multiple_of(MAX_REFUSED_IN_A_ROW) {
+                    yield_now().await;
+                }
                 continue;
             }
             Err(error) => error,

@@ -129,6 +129,8 @@ fn init_process(flags: LogFlags, write_line: WriteLine) -> Result<LogGuard, Comm
 /// One thread is enough: the program waits nearly all of the time.
 fn runtime() -> Result<tokio::runtime::Runtime, CommandError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
+        // To make a large page takes long: sockets are looked at after each one, not after 61 steps of tasks.
+        .event_interval(1)
         .enable_all()
         .build()
         .map_err(|cause| CommandError::system("cannot create the async runtime", &cause))?;
