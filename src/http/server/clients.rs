@@ -30,11 +30,20 @@ pub(super) struct Clients {
 
 #[derive(Debug, Default)]
 struct OpenConnections {
-    /// Their number, and the turn for one large response at a time.
-    addresses: BTreeMap<IpAddr, (usize, Arc<Semaphore>)>,
+    /// Their number, and the turns of the address.
+    addresses: BTreeMap<IpAddr, (usize, Turns)>,
     /// Since the last warning.
     refused: usize,
     warned_at: Option<Instant>,
+}
+
+/// What the connections of an address do one at a time.
+#[derive(Debug, Clone)]
+struct Turns {
+    /// One large response.
+    response: Arc<Semaphore>,
+    /// One check of a password.
+    check: Arc<Semaphore>,
 }
 
 /// One open connection.
@@ -42,11 +51,15 @@ struct OpenConnections {
 pub(super) struct Client {
     clients: Arc<Clients>,
     address: IpAddr,
-    turn: Arc<Semaphore>,
+    turns: Turns,
 }
 
 /// Allows one large response, of the address and of all.
 pub(super) type Turn = [OwnedSemaphorePermit; 2];
+
+/// Extension of a request: the turn of its address for what takes long before a response, such as the check of a password.
+#[derive(Debug, Clone)]
+pub(crate) struct CheckTurn(pub(crate) Arc<Semaphore>);
 
 impl Clients {
     pub(super) fn new(max_connections: usize) -> Self {
@@ -68,13 +81,17 @@ impl Clients {
             open.refuse(address, count);
             return None;
         }
-        let new = || (0, Arc::new(Semaphore::new(1)));
-        let (count, turn) = open.addresses.entry(address).or_insert_with(new);
+        let turn = || Arc::new(Semaphore::new(1));
+        let new = || {
+            let (response, check) = (turn(), turn());
+            (0, Turns { response, check })
+        };
+        let (count, turns) = open.addresses.entry(address).or_insert_with(new);
         *count += 1;
         Some(Client {
             clients: Arc::clone(self),
             address,
-            turn: Arc::clone(turn),
+            turns: turns.clone(),
         })
     }
 
@@ -102,9 +119,16 @@ impl Client {
     /// closed, so it is not `None`.
     pub(super) async fn turn(&self) -> Option<Turn> {
         // In this order, an address waits with one request at most for the turn of all.
-        let of_address = Arc::clone(&self.turn).acquire_owned().await.ok()?;
+        let of_address = Arc::clone(&self.turns.response)
+            .acquire_owned()
+            .await
+            .ok()?;
         let all = Arc::clone(&self.clients.large_responses);
         Some([of_address, all.acquire_owned().await.ok()?])
+    }
+
+    pub(super) fn check_turn(&self) -> CheckTurn {
+        CheckTurn(Arc::clone(&self.turns.check))
     }
 }
 

@@ -74,7 +74,7 @@ impl Connection {
                 Some((&mut connection).await)
             }
             result = &mut connection => Some(result),
-            () = overdue(sent, self.limits.send_timeout) => None,
+            () = overdue(sent, self.limits) => None,
         };
         let is_aborted = match result {
             None => true,
@@ -117,6 +117,7 @@ impl Connection {
         &self,
         mut request: Request<Incoming>,
     ) -> Result<(HandlerResponse, Option<Turn>), Abort> {
+        request.extensions_mut().insert(self.client.check_turn());
         if let Some(refusal) = self.handler.refusal(&mut request).await {
             return Ok((refusal, None));
         }
@@ -142,15 +143,21 @@ impl AsRef<[u8]> for SentBody {
     }
 }
 
-/// Completes when a body, of which the channel has the end, has not been sent in time.
-async fn overdue(mut sent: watch::Receiver<CancellationToken>, limit: Duration) {
-    // hyper makes the next response when this one has been sent.
-    while sent.changed().await.is_ok() {
+/// Completes when a response, of which the channel has the end of the body, has not been sent in time.
+async fn overdue(mut sent: watch::Receiver<CancellationToken>, limits: ServerLimits) {
+    // hyper drops the body of a response to HEAD before it has sent the head: then the next response does not come. hyper
+    // ends a connection without a request by itself, before this.
+    let next = limits.header_timeout + limits.response_timeout + limits.send_timeout;
+    while let Ok(Ok(())) = timeout(next, sent.changed()).await {
         let body = sent.borrow_and_update().clone();
-        if timeout(limit, body.cancelled()).await.is_err() {
-            return debug!("response not read in time");
+        if timeout(limits.send_timeout, body.cancelled())
+            .await
+            .is_err()
+        {
+            break;
         }
     }
+    debug!("response not read in time");
 }
 
 /// Closes the stream with a reset when it is dropped. The rest of a response does not stay in the system's buffers.
@@ -164,7 +171,8 @@ fn reset(stream: &Stream) {
 }
 
 fn busy() -> HandlerResponse {
-    let body = "503: too many requests for large pages at a time, from your address or from all\n";
+    let body =
+        "503: no response in time: too many requests at once, from your address or from all\n";
     let mut response = Response::new(Full::from(body));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     *response.headers_mut() = HeaderMap::from_iter(

@@ -32,12 +32,13 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::{either::Either, sync::CancellationToken};
 use tracing::{debug, warn};
 
+pub(crate) use clients::CheckTurn;
 use clients::{Client, Clients};
 use connection::Connection;
 
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Then other tasks come first.
+/// Connections that are refused before other tasks get their turn.
 const MAX_REFUSED_IN_A_ROW: usize = 4096;
 
 /// Connections that are left when the process may open few files.
@@ -117,7 +118,7 @@ pub trait Handler: Send + Sync + 'static {
     async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort>;
 
     /// The response to a client that may not have any other, such as 401. Decided before the request waits for its
-    /// turn.
+    /// turn; the request has a [`CheckTurn`] for what takes long.
     async fn refusal(&self, _request: &mut Request<Incoming>) -> Option<HandlerResponse> {
         None
     }

@@ -17,7 +17,7 @@ use super::{
     passwords::{self, Passwords},
     settings::Settings,
 };
-use crate::http::server::{Abort, Anonymous, Handler, HandlerResponse};
+use crate::http::server::{Abort, Anonymous, CheckTurn, Handler, HandlerResponse};
 
 pub(super) struct Access {
     pub(super) source: Arc<ConfigSource>,
@@ -42,8 +42,10 @@ impl Access {
         let Some((user, password)) = credentials else {
             return Some(StatusCode::UNAUTHORIZED);
         };
+        let turn = request.extensions().get::<CheckTurn>();
         let users = &settings.users;
-        match self.passwords.accepts(users, &user, password).await {
+        let accepted = self.passwords.accepts(users, &user, password, turn);
+        match accepted.await {
             Some(true) => None,
             Some(false) => Some(StatusCode::UNAUTHORIZED),
             None => Some(StatusCode::SERVICE_UNAVAILABLE),

@@ -14,7 +14,7 @@ use ring::{
 };
 use tokio::sync;
 
-use crate::base::worker::Worker;
+use crate::{base::worker::Worker, http::server::CheckTurn};
 
 /// Results that are remembered of each kind. Wrong passwords do not displace right ones.
 const MAX_RESULTS: usize = 128;
@@ -73,12 +73,14 @@ impl Passwords {
         })
     }
 
-    /// `None` if it cannot be decided now. An unknown name takes the time of the first known one.
+    /// `None` if it cannot be decided now. An unknown name takes the time of the first known one. Of the requests of one
+    /// address only one waits for the check, so that those of others are soon next.
     pub(super) async fn accepts(
         &self,
         users: &BTreeMap<String, String>,
         user: &str,
         password: Vec<u8>,
+        turn_of_address: Option<&CheckTurn>,
     ) -> Option<bool> {
         let known = users.get(user);
         let is_known = known.is_some();
@@ -89,6 +91,10 @@ impl Passwords {
         if let Some(result) = self.results().get(&tag) {
             return Some(result);
         }
+        let _turn_of_address = match turn_of_address {
+            Some(CheckTurn(turn)) => turn.acquire().await.ok(),
+            None => None,
+        };
         let _turn = self.turn.lock().await;
         // A request that waited before this one may have had the same credentials.
         if let Some(result) = self.results().get(&tag) {

@@ -244,6 +244,27 @@ fn response_that_is_not_read_in_time_is_cut_off() {
 }
 
 #[test]
+fn client_that_does_not_read_responses_without_a_body_is_disconnected() {
+    let short = Duration::from_millis(100);
+    let server = start(ServerLimits {
+        header_timeout: short,
+        response_timeout: short,
+        send_timeout: short,
+        ..limits()
+    });
+    let mut client = server.connect();
+    client.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
+    let requests = "HEAD / HTTP/1.1\r\nHost: test\r\n\r\n".repeat(1_000);
+    let error = loop {
+        if let Err(error) = client.write_all(requests.as_bytes()) {
+            break error;
+        }
+    };
+    let ends = [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
+    assert!(ends.contains(&error.kind()), "{error}");
+}
+
+#[test]
 fn silent_connection_does_not_delay_the_shutdown() {
     let server = start(ServerLimits {
         header_timeout: Duration::from_hours(1),
@@ -251,7 +272,7 @@ fn silent_connection_does_not_delay_the_shutdown() {
         ..limits()
     });
     let mut silent = server.connect();
-    // Connections are accepted in order: once this one is served, the silent one has its slot.
+    // Connections are accepted in order: once this one is served, the silent one is served too.
     let mut idle = server.idle();
     server.stop.cancel();
     assert_eq!(read_to_close(&mut idle).unwrap(), b"");

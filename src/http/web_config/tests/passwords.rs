@@ -1,9 +1,17 @@
 //! Hashes, and which results are remembered for whom.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use tokio::{sync::Semaphore, task::JoinSet};
 
 use super::super::passwords::{self, Passwords, check_hash};
-use crate::base::worker::Worker;
+use crate::{base::worker::Worker, http::server::CheckTurn};
 
 /// The hash of the password `a`, with a cost of 6.
 const HASH: &str = "$2a$06$m0CrhHm10qJ3lXRY.5zDGO3rS2KdeeWLuGmsfGlMfOxih58VYVfxe";
@@ -27,7 +35,7 @@ async fn accepts(
     credentials: &str,
 ) -> Option<bool> {
     let (user, password) = credentials.split_once(':').unwrap();
-    passwords.accepts(users, user, password.into()).await
+    passwords.accepts(users, user, password.into(), None).await
 }
 
 #[tokio::test]
@@ -137,7 +145,7 @@ async fn no_two_users_share_a_result() {
         ("a", "aaa", false),
         ("a", "a", true),
     ] {
-        let found = passwords.accepts(&users, user, password.into()).await;
+        let found = passwords.accepts(&users, user, password.into(), None).await;
         assert_eq!(found, Some(expected), "{user} {password}");
     }
     // The name of a user that was added, with the hash and the password of another, is checked for itself.
@@ -218,4 +226,24 @@ async fn equal_credentials_of_parallel_requests_are_checked_once() {
     for login in logins {
         assert_eq!(login.await, Some(true));
     }
+}
+
+#[tokio::test]
+async fn guesses_from_one_address_delay_another_one_by_a_single_check() {
+    let (passwords, users) = (Arc::new(passwords()), Arc::new(users(&["alice"])));
+    let turn = || CheckTurn(Arc::new(Semaphore::new(1)));
+    let (one, other) = (turn(), turn());
+    let ended = Arc::new(AtomicUsize::new(0));
+    let mut checks = JoinSet::new();
+    let guesses = (0..20).map(|number| (format!("guess {number}"), one.clone()));
+    for (password, turn) in guesses.chain([("a".to_owned(), other)]) {
+        let (passwords, users) = (Arc::clone(&passwords), Arc::clone(&users));
+        let ended = Arc::clone(&ended);
+        checks.spawn(async move {
+            let accepted = passwords.accepts(&users, "alice", password.into(), Some(&turn));
+            (accepted.await, ended.fetch_add(1, Relaxed))
+        });
+    }
+    let results = checks.join_all().await;
+    assert!(results.contains(&(Some(true), 1)), "{results:?}");
 }
