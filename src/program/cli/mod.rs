@@ -131,13 +131,12 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, St
         {
             Ok(Parsed::Info(error.to_string()))
         }
-        Err(error) => Err(without_secrets(one_line(&error), &arguments)),
+        Err(error) => Err(one_line(&without_secrets(error.to_string(), &arguments))),
     }
 }
 
 /// The paragraphs of a clap error in one line.
-fn one_line(error: &clap::Error) -> String {
-    let text = error.to_string();
+fn one_line(text: &str) -> String {
     let lines = text.trim_start_matches("error: ").lines().map(str::trim);
     let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
     lines.join("; ").replace(":; ", ": ")
@@ -201,6 +200,12 @@ mod tests {
                 "{row}: {error}"
             );
         }
+    }
+
+    #[test]
+    fn secret_of_a_url_with_a_line_break_is_not_in_the_error() {
+        let error = parsed(&["list", "-ohttp://me:hunter2\n@h"]).unwrap_err();
+        assert!(!error.contains("hunter2"), "{error}");
     }
 
     #[test]
