@@ -1,5 +1,5 @@
-//! Platform differences: signals, delays of the process, the boot id, file descriptors, closed pipes, private
-//! files, durable renames, the watchdog of systemd.
+//! Platform differences: signals, delays of the process, the boot id, file descriptors, closed pipes, private files,
+//! durable renames, the watchdog of systemd.
 
 use std::io;
 

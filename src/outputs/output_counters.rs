@@ -94,8 +94,8 @@ pub(crate) struct PushCounts {
     /// Posts to an Alertmanager.
     pub(crate) pushes: u64,
     pub(crate) failures: u64,
-    /// Whether each Alertmanager accepted the last request, by its URL without secrets. One that was not asked yet is
-    /// absent.
+    /// Whether each Alertmanager accepted the last request, by its name in the label `receiver`. One that was not asked yet
+    /// is absent.
     pub(crate) receivers: BTreeMap<String, bool>,
 }
 

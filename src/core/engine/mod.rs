@@ -2,8 +2,8 @@
 //!
 //! The engine owns the tracked events, the counters, the state of polling, the identity of the VM and the approval
 //! decisions. [`Engine::handle`] takes one [`Input`] and the time, and returns [`Effect`]s for the caller to perform in
-//! their order. It never awaits, reads no clock, and touches no file and no socket; it logs with `tracing`. The event loop in `app` and the
-//! tests drive the same engine.
+//! their order. It never awaits, reads no clock, and touches no file and no socket; it logs with `tracing`. The event
+//! loop in `app` and the tests drive the same engine.
 //!
 //! Invariants: an input that carries an error ends no event; what is sent of a change comes before the state that
 //! counts it, and the state before the snapshot, so that a crash between two effects repeats and loses nothing; an

@@ -47,10 +47,11 @@ impl Engine {
         let is_first = poll.last_success.is_none();
         let ended_failure = poll.failure.take();
         // This document may begin a warm-up, in which it ends less.
-        let warming_up = match &answer {
-            Answer::Document { document, .. } => poll.begin_warm_up(document.incarnation, now),
-            Answer::Unchanged => poll.begin_warm_up(None, now),
+        let incarnation = match &answer {
+            Answer::Document { document, .. } => document.incarnation,
+            Answer::Unchanged => None,
         };
+        let warming_up = poll.begin_warm_up(incarnation, now);
         let transitions = match answer {
             Answer::Document {
                 document,

@@ -62,12 +62,13 @@ impl OtlpOutput {
         let counters = &source.outputs;
         for (counts, spool) in [(&counters.spans, &traces), (&counters.log_records, &logs)] {
             if let Some(spool) = spool {
-                counts.get_or_init(|| spool.counts());
+                // Each signal is started once.
+                counts.set(spool.counts()).ok();
             }
         }
         if let Some(exporter) = settings.exporter(Signal::Metrics) {
             let (connection, stop) = (connect(exporter, clock)?, tasks.stop.clone());
-            counters.metrics.get_or_init(|| connection.counts.clone());
+            counters.metrics.set(connection.counts.clone()).ok();
             let pushing = sender::metrics::run(settings.clone(), connection, source, stop);
             tasks.spawn_output("metric push", pushing)?;
         }

@@ -1,5 +1,5 @@
-//! The samples of a snapshot: those of the exporter here, those of each event in [`events`], and what the
-//! outputs count in [`outputs`].
+//! The samples of a snapshot: those of the exporter here, those of each event in [`events`], and what the outputs count in
+//! [`outputs`].
 
 mod events;
 mod outputs;

@@ -23,10 +23,10 @@ use crate::{
         retry::retry_after,
         url::{self, Secrets},
     },
-    outputs::output_counters::{ExportCounts, ExportFailure},
     outputs::{
         metrics::exposition::gzip,
         otlp::settings::{ExporterSettings, Protocol},
+        output_counters::{ExportCounts, ExportFailure},
     },
 };
 

@@ -61,7 +61,7 @@ const WAIT_INTERVAL: Duration = Duration::from_millis(100);
 // https://learn.microsoft.com/windows/win32/debug/system-error-codes--1000-1299-
 const ACCESS_DENIED: i32 = 5;
 const DOES_NOT_EXIST: i32 = 1060;
-/// As while it stops.
+/// As while it stops, or starts: then it does not stop, and the wait for its end ends in an error.
 const ACCEPTS_NO_CONTROL: i32 = 1061;
 const NOT_ACTIVE: i32 = 1062;
 
