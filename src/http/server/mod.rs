@@ -118,7 +118,7 @@ pub trait Handler: Send + Sync + 'static {
     async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort>;
 
     /// The response to a client that may not have any other, such as 401. Decided before the request waits for its
-    /// turn; the request has a [`CheckTurn`] for what takes long.
+    /// turn; the request has a `CheckTurn` for what takes long.
     async fn refusal(&self, _request: &mut Request<Incoming>) -> Option<HandlerResponse> {
         None
     }
