@@ -69,7 +69,7 @@ pub mod simulator;
 
 pub use azure::{FailureReason, Identity, RequestError, api_version, document, event, imds};
 pub use base::{file, time, worker};
-pub use core::{approval, engine, lifecycle, pause, snapshot};
+pub use core::{approval, engine, journal, lifecycle, pause, snapshot};
 pub use http::{listen, server, web_config};
 pub use outputs::{alertmanager, metrics, otlp, output_counters, state, web};
 pub use program::{CommandError, app, cli, command, config, logs};

@@ -3,6 +3,7 @@
 pub mod approval;
 pub(crate) mod assessment;
 pub mod engine;
+pub mod journal;
 pub mod lifecycle;
 pub mod pause;
 pub mod snapshot;

@@ -285,6 +285,7 @@ impl Engine {
             vm_name: self.vm_name.as_deref().map(str::to_owned),
             metadata_name: self.metadata_name.as_deref().map(str::to_owned),
             vm_id: self.vm_id.clone(),
+            journal: None,
             events: self.tracker.saved_events(now.wall),
         }
     }

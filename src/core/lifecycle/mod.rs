@@ -36,7 +36,7 @@ mod transition;
 pub use evidence::{End, Outcome};
 pub(crate) use poll_state::WarmUp;
 pub use poll_state::{PollFailure, PollState};
-pub use saved_state::SavedState;
+pub use saved_state::{SavedCursor, SavedJournal, SavedState};
 pub(crate) use tracked_event::IMMINENT_SECONDS;
 pub use tracked_event::{
     FirstSight, Interruption, MissingMembers, Phase, Rescheduling, TrackedEvent, Trust,

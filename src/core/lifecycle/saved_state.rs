@@ -1,6 +1,9 @@
 //! What a tracker, and the engine around it, continue from.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +28,9 @@ pub struct SavedState {
     pub metadata_name: Option<String>,
     /// The id of the VM: a state that was cloned with a disk is recognized by it.
     pub vm_id: Option<String>,
+    /// The journal beside it. Absent in a state of an earlier version.
+    #[serde(default)]
+    pub journal: Option<SavedJournal>,
     pub events: Vec<Arc<TrackedEvent>>,
 }
 
@@ -41,4 +47,25 @@ impl SavedState {
             _ => false,
         }
     }
+}
+
+/// What the state says about the journal beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SavedJournal {
+    pub id: Arc<str>,
+    /// The last number that the state counts.
+    pub newest: u64,
+    /// How far each signal was sent, by its name.
+    #[serde(default)]
+    pub cursors: BTreeMap<String, SavedCursor>,
+}
+
+/// How far the entries of a journal were sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SavedCursor {
+    /// All up to this number.
+    pub sent: u64,
+    /// And these.
+    #[serde(default)]
+    pub ahead: BTreeSet<u64>,
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     evidence::Outcome,
     tracked_event::{Interruption, Rescheduling, TrackedEvent},
@@ -11,7 +13,7 @@ use crate::{
     base::time::Timestamp,
 };
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
     pub at: Timestamp,
     pub kind: TransitionKind,
@@ -19,7 +21,8 @@ pub struct Transition {
     pub tracked: Arc<TrackedEvent>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TransitionKind {
     /// A document has it for the first time, or for the first time as maintenance after an advisory of the same id.
     Announced,

@@ -65,6 +65,7 @@ fn saved_at(wall: Timestamp, event_type: &str) -> SavedState {
         vm_name: Some("web_0".to_owned()),
         metadata_name: None,
         vm_id: None,
+        journal: None,
         events: tracker.events(),
     }
 }

@@ -57,6 +57,7 @@ impl Setup {
             vm_name: None,
             metadata_name: None,
             vm_id: None,
+            journal: None,
             events: [snapshot.events.to_vec(), snapshot.past.to_vec()].concat(),
         };
         Self::continued(Some(saved), self.now.after(Duration::from_secs(seconds)))

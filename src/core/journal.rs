@@ -1,0 +1,236 @@
+//! The journal: everything that readers are told about events, each entry with a number. Pure.
+//!
+//! Spans and log records, `/api/v1/transitions` and `watch` are made of the same entries. Readers use those in memory;
+//! the file beside the state (`outputs::state`) is a copy that is read once, at the start, so that the numbers go on over
+//! a restart.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    approval::ApprovalDecision,
+    lifecycle::{SavedJournal, SavedState, Transition, TransitionKind},
+};
+use crate::{
+    azure::event::{EventScope, is_same_vm},
+    base::{json, time::Timestamp},
+};
+
+/// Bytes of the entries that are kept about events that name or may name this VM. The events of a large placement group
+/// must not displace what is not sent yet, so the others have a bound of their own.
+const MAX_OWN_BYTES: usize = 2 << 20;
+const MAX_OTHER_BYTES: usize = 1 << 20;
+/// The longest line of an entry. A longer one has only a part of the names of VMs.
+const MAX_LINE_BYTES: usize = 512 << 10;
+const MAX_CUT_NAMES_BYTES: usize = 64 << 10;
+
+/// One thing that readers are told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    pub number: u64,
+    /// The name of this VM then: the key of its spans.
+    pub vm: Option<Arc<str>>,
+    /// With the event as the document that caused it left it.
+    pub transition: Transition,
+    /// The decision about the approval then. Entries of an earlier process have none.
+    #[serde(skip)]
+    pub approval: Option<ApprovalDecision>,
+    /// It was restored, or is about a restored event, before it was known that the state is that of this VM.
+    #[serde(skip)]
+    pub may_be_foreign: bool,
+    #[serde(skip)]
+    bytes: usize,
+}
+
+impl Entry {
+    /// An entry that [`Journal::append`] numbers.
+    pub fn new(transition: Transition, vm: Option<&Arc<str>>) -> Self {
+        Self {
+            number: 0,
+            vm: vm.cloned(),
+            transition,
+            approval: None,
+            may_be_foreign: false,
+            bytes: 0,
+        }
+    }
+
+    pub fn at(&self) -> Timestamp {
+        self.transition.at
+    }
+
+    /// Whether the event names or may name this VM, or did before.
+    pub fn is_ours(&self) -> bool {
+        let was = match self.transition.kind {
+            TransitionKind::Amended { was_scope } => was_scope,
+            _ => EventScope::Other,
+        };
+        [was, self.transition.tracked.scope] != [EventScope::Other; 2]
+    }
+
+    /// The JSON of the entry, one line. `None` if it is longer than any entry of a journal.
+    ///
+    /// # Errors
+    /// None in practice: every value can be serialized.
+    pub fn to_json(&self) -> serde_json::Result<Option<Vec<u8>>> {
+        json::to_vec_up_to(self, MAX_LINE_BYTES)
+    }
+
+    fn measure(&mut self) {
+        if let Ok(Some(line)) = self.to_json() {
+            self.bytes = line.len();
+            return;
+        }
+        self.cut_names();
+        let line = self.to_json().ok().flatten();
+        self.bytes = line.map_or(MAX_LINE_BYTES, |line| line.len());
+    }
+
+    /// Keeps the names that fit, that of this VM first.
+    fn cut_names(&mut self) {
+        let tracked = Arc::make_mut(&mut self.transition.tracked);
+        let vm = self.vm.as_deref().unwrap_or_default();
+        let mut names = tracked.event.resources.take().unwrap_or_default();
+        names.sort_by_key(|name| !is_same_vm(name, vm));
+        let mut left = MAX_CUT_NAMES_BYTES;
+        names.retain(|name| {
+            let fitting = left.checked_sub(name.len());
+            left = fitting.unwrap_or(left);
+            fitting.is_some()
+        });
+        tracked.event.resources = Some(names);
+        tracked.event.has_more_resources = true;
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Journal {
+    /// Identifies the numbering: between two ids, numbers mean nothing.
+    pub id: Arc<str>,
+    /// The first number of this process.
+    pub first: u64,
+    /// The last number that was given; 0 before the first.
+    pub newest: u64,
+    /// Some entries up to this number are not kept any more.
+    pub dropped: u64,
+    /// The last number that is on disk together with the state that counts it.
+    pub on_disk: u64,
+    /// The state is that of this VM, so that restored entries may be sent.
+    pub is_owned: bool,
+    entries: VecDeque<Arc<Entry>>,
+}
+
+impl Journal {
+    /// An empty journal of this VM.
+    pub fn new(id: impl Into<Arc<str>>) -> Self {
+        Self {
+            id: id.into(),
+            first: 1,
+            is_owned: true,
+            ..Self::default()
+        }
+    }
+
+    /// Continues the journal of an earlier process with what is left of it. The entries that its file lost count as
+    /// dropped.
+    pub fn restore(saved: &SavedJournal, mut dropped: u64, entries: Vec<Entry>) -> Self {
+        let last = entries.last().map_or(0, |entry| entry.number);
+        if last < saved.newest {
+            dropped = saved.newest;
+        }
+        let newest = last.max(saved.newest);
+        let restored = entries.into_iter().map(|mut entry| {
+            entry.may_be_foreign = true;
+            entry.measure();
+            Arc::new(entry)
+        });
+        Self {
+            id: Arc::clone(&saved.id),
+            first: newest.saturating_add(1),
+            newest,
+            dropped,
+            on_disk: newest,
+            is_owned: false,
+            entries: restored.collect(),
+        }
+    }
+
+    /// Applies to a state what the journal has behind it: an earlier process had told readers, or was about to.
+    pub fn replay(&self, state: &mut SavedState) {
+        let counted = state.journal.as_ref().map_or(0, |saved| saved.newest);
+        for entry in self.after(counted) {
+            state.heartbeat_at = state.heartbeat_at.max(entry.at());
+            let record = &entry.transition.tracked;
+            let mut events = state.events.iter_mut();
+            match events.find(|known| known.event.id == record.event.id) {
+                Some(known) => known.clone_from(record),
+                None => state.events.push(Arc::clone(record)),
+            }
+        }
+    }
+
+    /// The entries with a higher number.
+    pub fn after(&self, number: u64) -> impl Iterator<Item = &Arc<Entry>> {
+        let from = self.entries.partition_point(|entry| entry.number <= number);
+        self.entries.range(from..)
+    }
+
+    /// `None` if it is not kept.
+    pub fn get(&self, number: u64) -> Option<&Arc<Entry>> {
+        let found = self.after(number.checked_sub(1)?).next();
+        found.filter(|entry| entry.number == number)
+    }
+
+    /// The lowest number from which on all entries are kept.
+    pub fn oldest(&self) -> u64 {
+        self.dropped.saturating_add(1)
+    }
+
+    /// Numbers entries. Returns those that are not kept any more.
+    pub fn append(&mut self, entries: impl IntoIterator<Item = Entry>) -> Vec<Arc<Entry>> {
+        for mut entry in entries {
+            self.newest = self.newest.saturating_add(1);
+            entry.number = self.newest;
+            entry.measure();
+            self.entries.push_back(Arc::new(entry));
+        }
+        let mut dropped = self.drop_surplus(true, MAX_OWN_BYTES);
+        dropped.extend(self.drop_surplus(false, MAX_OTHER_BYTES));
+        let last = dropped.iter().map(|entry| entry.number).max();
+        self.dropped = self.dropped.max(last.unwrap_or(0));
+        dropped
+    }
+
+    /// Drops the oldest entries beyond the bound.
+    fn drop_surplus(&mut self, is_ours: bool, max: usize) -> Vec<Arc<Entry>> {
+        let bytes = |entries: &VecDeque<Arc<Entry>>| -> usize {
+            let counted = entries.iter().filter(|entry| entry.is_ours() == is_ours);
+            counted.map(|entry| entry.bytes).sum()
+        };
+        let mut surplus = bytes(&self.entries).saturating_sub(max);
+        let mut dropped = Vec::new();
+        self.entries.retain(|entry| {
+            let is_kept = surplus == 0 || entry.is_ours() != is_ours;
+            if !is_kept {
+                surplus = surplus.saturating_sub(entry.bytes);
+                dropped.push(Arc::clone(entry));
+            }
+            is_kept
+        });
+        dropped
+    }
+
+    /// The restored entries were those of another VM: the others are numbered from 1 in a journal of their own.
+    pub fn discard_foreign(&mut self, id: &Arc<str>) {
+        let own = std::mem::take(&mut self.entries);
+        *self = Self::new(Arc::clone(id));
+        for entry in own.into_iter().filter(|entry| !entry.may_be_foreign) {
+            self.newest += 1;
+            self.entries.push_back(Arc::new(Entry {
+                number: self.newest,
+                ..(*entry).clone()
+            }));
+        }
+    }
+}
