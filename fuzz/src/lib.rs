@@ -91,8 +91,9 @@ fn start_with(saved: SavedState) {
             took: Duration::from_millis(1),
         };
         for effect in engine.handle(input, now) {
-            if let Effect::Emit(changes) = effect {
-                batch::of(&changes, &otlp);
+            if let Effect::Publish { snapshot, .. } = effect {
+                let entries: Vec<_> = snapshot.journal.after(0).cloned().collect();
+                batch::of(&entries, &snapshot, &otlp);
             }
         }
         let snapshot = Arc::new(engine.snapshot(now));

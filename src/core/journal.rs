@@ -147,12 +147,11 @@ impl Journal {
         });
         Self {
             id: Arc::clone(&saved.id),
-            first: newest.saturating_add(1),
             newest,
             dropped,
             on_disk: newest,
-            is_owned: false,
             entries: restored.collect(),
+            ..Self::default()
         }
     }
 
@@ -232,5 +231,174 @@ impl Journal {
                 ..(*entry).clone()
             }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        azure::event::EventId,
+        core::{
+            assessment::fixtures::{at, tracked},
+            lifecycle::{Outcome, TrackedEvent},
+        },
+    };
+
+    fn entry(id: &str, change: impl FnOnce(&mut TrackedEvent)) -> Entry {
+        let mut event = tracked("Reboot", "Platform", Some(900));
+        event.event.id = EventId::new(id);
+        change(&mut event);
+        let transition = Transition {
+            at: at(0),
+            kind: TransitionKind::Announced,
+            tracked: Arc::new(event),
+        };
+        Entry::new(transition, Some(&Arc::from("web_0")))
+    }
+
+    /// About an event with texts of so many bytes.
+    fn large(id: &str, scope: EventScope, bytes: usize) -> Entry {
+        entry(id, |event| {
+            event.scope = scope;
+            event.event.resources = Some(vec!["x".repeat(bytes).into()]);
+        })
+    }
+
+    fn numbers<'a>(entries: impl IntoIterator<Item = &'a Arc<Entry>>) -> Vec<u64> {
+        entries.into_iter().map(|entry| entry.number).collect()
+    }
+
+    #[test]
+    fn numbers_follow_each_other_and_identify_entries() {
+        let mut journal = Journal::new("a");
+        assert_eq!((journal.oldest(), journal.newest), (1, 0));
+        journal.append([entry("A", |_| ()), entry("B", |_| ())]);
+        journal.append([entry("C", |_| ())]);
+        assert_eq!(numbers(journal.after(0)), [1, 2, 3]);
+        assert_eq!(numbers(journal.after(2)), [3]);
+        assert_eq!(numbers(journal.after(7)), [0; 0]);
+        let id = |number| {
+            journal
+                .get(number)
+                .map(|it| it.transition.tracked.event.id.as_str())
+        };
+        assert_eq!([id(0), id(2), id(4)], [None, Some("B"), None]);
+    }
+
+    #[test]
+    fn entries_about_other_vms_do_not_displace_those_about_this_one() {
+        let mut journal = Journal::new("a");
+        journal.append([large("own", EventScope::Own, 10)]);
+        let mut dropped = Vec::new();
+        for _ in 0..30 {
+            dropped.extend(journal.append([large("other", EventScope::Other, 100 << 10)]));
+        }
+        let kept = numbers(journal.after(0));
+        assert_eq!(kept.first(), Some(&1));
+        assert_eq!(kept.len() - 1, MAX_OTHER_BYTES / (101 << 10));
+        assert_eq!(kept.len() + dropped.len(), 31);
+        assert_eq!(journal.oldest(), dropped.last().unwrap().number + 1);
+        for _ in 0..30 {
+            journal.append([large("unknown", EventScope::Unknown, 100 << 10)]);
+        }
+        let ours = journal.after(0).filter(|it| it.is_ours());
+        assert_eq!(ours.count(), MAX_OWN_BYTES / (101 << 10));
+        assert_eq!(journal.get(1), None);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_keeps_the_name_of_this_vm() {
+        let mut journal = Journal::new("a");
+        journal.append([entry("A", |event| {
+            let names = (1..40_000).map(|number| format!("a_vm_with_a_long_name_{number}"));
+            let names = names.chain(["WEB_0".to_owned()]);
+            event.event.resources = Some(names.map(Into::into).collect());
+        })]);
+        let entry = journal.get(1).unwrap();
+        let event = &entry.transition.tracked.event;
+        assert!(event.has_more_resources);
+        let names = event.resources.as_deref().unwrap();
+        assert_eq!(&*names[0], "WEB_0");
+        let bytes: usize = names.iter().map(|name| name.len()).sum();
+        assert!(
+            bytes <= MAX_CUT_NAMES_BYTES && bytes > MAX_CUT_NAMES_BYTES - 64,
+            "{bytes}"
+        );
+        assert!(entry.to_json().unwrap().is_some());
+    }
+
+    #[test]
+    fn a_restored_journal_goes_on_after_the_last_number_that_the_state_or_its_file_has() {
+        let mut journal = Journal::new("a");
+        journal.append(["A", "B", "C"].map(|id| entry(id, |_| ())));
+        let lines: Vec<_> = journal
+            .after(0)
+            .map(|it| it.to_json().unwrap().unwrap())
+            .collect();
+        let read = |count| -> Vec<Entry> {
+            let lines = lines.iter().take(count);
+            lines
+                .map(|line| serde_json::from_slice(line).unwrap())
+                .collect()
+        };
+        let restore = |newest, count| {
+            let saved = SavedJournal {
+                id: "a".into(),
+                newest,
+                ..SavedJournal::default()
+            };
+            Journal::restore(&saved, 0, read(count))
+        };
+        for (newest, count, expected) in [
+            (3, 3, (3, 1)),
+            (2, 3, (3, 1)),
+            (3, 2, (3, 4)),
+            (3, 0, (3, 4)),
+        ] {
+            let mut restored = restore(newest, count);
+            assert_eq!(
+                (restored.newest, restored.oldest()),
+                expected,
+                "{newest} {count}"
+            );
+            assert!(!restored.is_owned && restored.after(0).all(|it| it.may_be_foreign));
+            restored.append([entry("D", |_| ())]);
+            assert_eq!(restored.newest, 4);
+        }
+    }
+
+    #[test]
+    fn the_records_behind_the_state_replace_those_in_it() {
+        let end = |event: &mut TrackedEvent| {
+            let outcome = Outcome::Completed;
+            event.end = Some(crate::core::lifecycle::End { at: at(0), outcome });
+        };
+        let known = |id| entry(id, |_| ()).transition.tracked;
+        let mut state = SavedState {
+            boot_id: None,
+            heartbeat_at: Timestamp::UNIX_EPOCH,
+            document_at: None,
+            document_incarnation: None,
+            warming_up_until: None,
+            vm_name: None,
+            metadata_name: None,
+            vm_id: None,
+            journal: Some(SavedJournal {
+                newest: 1,
+                ..SavedJournal::default()
+            }),
+            events: vec![known("A"), known("B")],
+        };
+        let mut journal = Journal::new("a");
+        journal.append([entry("B", end), entry("A", end), entry("C", |_| ())]);
+        journal.replay(&mut state);
+        let events = state.events.iter();
+        let events = events.map(|it| (it.event.id.as_str(), it.is_pending()));
+        assert_eq!(
+            events.collect::<Vec<_>>(),
+            [("A", false), ("B", true), ("C", true)]
+        );
+        assert_eq!(state.heartbeat_at, at(0));
     }
 }

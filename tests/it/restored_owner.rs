@@ -24,44 +24,54 @@ fn restarted(away: Duration) -> SimulatedVm {
 }
 
 #[test]
-fn transitions_before_the_owner_is_known_are_emitted_once_it_is() {
+fn restored_events_go_on_before_the_owner_is_known_and_are_not_sent_until_then() {
     let mut vm = restarted(Duration::from_secs(5));
     vm.poll(&[started()]);
-    assert!(vm.logged().is_empty(), "{:?}", vm.logged());
-    assert!(vm.spans().is_empty());
-    assert_eq!(vm.metrics().value(NOTICE), None);
-    vm.identify_id("a-vm");
     assert_eq!(vm.logged(), ["approved elsewhere", "started"]);
+    assert_eq!(vm.metrics().value(NOTICE), Some(1.0));
+    assert!(vm.emitted.iter().all(|(entry, _)| entry.may_be_foreign));
+    assert!(!vm.published.journal.is_owned);
+    vm.identify_id("a-vm");
+    assert!(vm.published.journal.is_owned);
     let spans = vm.spans();
     let names: Vec<_> = spans.iter().map(|span| &*span.name).collect();
     assert_eq!(names, ["scheduled_event notice"]);
-    assert_eq!(vm.metrics().value(NOTICE), Some(1.0));
     vm.poll(&[]);
     assert_eq!(vm.logged(), ["approved elsewhere", "started", "ended"]);
 }
 
 #[test]
-fn transitions_of_events_of_another_vm_are_not_emitted() {
+fn what_was_restored_of_another_vm_leaves_the_events_and_the_journal() {
     let mut vm = restarted(Duration::from_secs(5));
-    vm.poll(&[started()]);
+    let other = restart(&json!({"EventId": "other", "NotBefore": at(2 * DAY).rfc1123()}));
+    vm.poll(&[started(), other.clone()]);
+    let was = vm.published.journal.id.clone();
     vm.identify_id("another-vm");
-    assert!(vm.logged().is_empty(), "{:?}", vm.logged());
-    assert!(vm.spans().is_empty());
-    assert_eq!(vm.metrics().value(NOTICE), None);
-    assert_eq!(vm.whole_json()["events"], json!([]));
+    let journal = &vm.published.journal;
+    assert_ne!(journal.id, was);
+    let left = journal.after(0);
+    let left = left.map(|it| (it.number, it.transition.tracked.event.id.as_str()));
+    assert_eq!(left.collect::<Vec<_>>(), [(1, "other")]);
+    let events = vm.whole_json()["events"].clone();
+    assert_eq!(events.as_array().unwrap().len(), 1, "{events}");
+    // The next document announces what it lists, and only that.
+    vm.log.clear();
+    vm.poll(&[started(), other]);
+    assert_eq!(vm.logged(), ["announced", "started"]);
 }
 
 /// The state is that of another VM, which knew an event of this one.
 #[test]
-fn events_that_another_vm_knew_of_this_one_are_not_emitted() {
+fn events_that_another_vm_knew_of_this_one_are_not_sent() {
     let mut vm = SimulatedVm::new(ApprovalPolicy::default());
     vm.identify_id("another-vm");
     vm.poll(&[restart(&json!({"Resources": ["web_1"]}))]);
     vm.restart_process_as("web_1", Duration::from_secs(5));
     vm.poll(&[]);
+    assert!(vm.emitted.iter().all(|(entry, _)| entry.may_be_foreign));
     vm.identify_id("a-vm");
     vm.poll(&[]);
-    assert!(vm.spans().is_empty(), "{:?}", vm.spans());
+    assert_eq!(vm.published.journal.after(0).count(), 0);
 }
 
 /// The feature was disabled for a day: an event that was announced days ahead may not have appeared again.
@@ -82,7 +92,7 @@ fn a_late_identity_does_not_shorten_the_first_minutes() {
 
 /// It would otherwise take the VM out of the load balancer as long as instance metadata do not answer.
 #[test]
-fn an_event_that_no_document_lists_does_not_fail_the_probe_while_its_owner_is_unknown() {
+fn a_restored_event_that_a_document_lacks_has_ended_although_the_owner_is_unknown() {
     let mut vm = SimulatedVm::new(ApprovalPolicy::default());
     vm.identify_id("a-vm");
     vm.poll(&[started()]);
@@ -90,7 +100,7 @@ fn an_event_that_no_document_lists_does_not_fail_the_probe_while_its_owner_is_un
     assert!(!vm.is_serving(), "no document has shown its end");
     vm.poll(&[]);
     assert!(vm.is_serving());
-    assert_eq!(vm.whole_json()["events"], json!([]));
+    assert_eq!(vm.json()["outcome"], "completed");
     vm.poll(&[started()]);
     assert!(!vm.is_serving());
 }
@@ -110,25 +120,4 @@ fn an_own_event_with_partly_unreadable_resources_stays_its_own_across_a_restart(
     vm.identify_id("a-vm");
     assert_eq!(vm.json()["scope"], "self");
     assert!(!vm.is_serving());
-}
-
-#[test]
-fn event_whose_owner_stays_unknown_is_not_shown_while_it_is_missing_and_ends_after_five_minutes() {
-    let mut vm = restarted(Duration::from_secs(5));
-    vm.poll(&[]);
-    assert_eq!(vm.whole_json()["events"], json!([]));
-    let pending = r#"azure_scheduled_events_pending{event_type="Reboot",scope="self"}"#;
-    assert!(
-        vm.metrics()
-            .value(pending)
-            .is_none_or(|pending| pending < 1.0)
-    );
-    assert!(vm.is_serving());
-    vm.wait_until(299);
-    vm.poll_unchanged();
-    assert!(!vm.logged().contains(&"ended".to_owned()));
-    vm.wait_until(300);
-    vm.poll_unchanged();
-    assert!(vm.logged().contains(&"ended".to_owned()));
-    assert_eq!(vm.json()["outcome"], "unknown");
 }

@@ -28,7 +28,7 @@ impl Engine {
         let event_type = self.approvals.sent(id, error, now);
         let result = if error.is_none() {
             let transitions = self.tracker.record_approval(id, now.wall);
-            self.apply(transitions.into_iter().collect());
+            self.emit(transitions.into_iter().collect());
             ApprovalResult::Approved
         } else {
             let may_be_accepted = self.approvals.may_be_accepted(id);

@@ -6,7 +6,8 @@ use crate::{
     azure::{Identity, RequestError, document::Answer, event::EventId},
     core::{
         approval::ApprovalPolicy,
-        lifecycle::{SavedState, TrackedEvent, Transition},
+        journal::{Entry, Journal},
+        lifecycle::SavedState,
         pause::ProcessDelay,
         snapshot::Snapshot,
     },
@@ -21,8 +22,12 @@ pub struct EngineConfig {
     pub approvals: ApprovalPolicy,
     /// The boot id of the running system, where it has one.
     pub boot_id: Option<String>,
-    /// Emit [`Effect::SaveState`].
+    /// Emit [`Effect::Write`].
     pub is_persistent: bool,
+    /// A new one, or that of an earlier process.
+    pub journal: Journal,
+    /// The id of the journal that begins if the restored one is another VM's.
+    pub next_journal_id: Arc<str>,
 }
 
 /// An external occurrence that the engine processes.
@@ -49,8 +54,10 @@ pub enum Input {
     /// A tick of the heartbeat, due every [`pause::PERIOD`](crate::core::pause::PERIOD) while
     /// [`Engine::looks_for_pauses`](super::Engine::looks_for_pauses).
     Tick,
-    /// The write of an [`Effect::SaveState`] ended.
+    /// The write of an [`Effect::Write`] ended.
     StateWritten(Result<(), String>),
+    /// More entries of the journal were sent: the state is to say so soon.
+    Sent,
     /// The process is about to end: the state is saved and the snapshot published once more.
     Shutdown,
 }
@@ -58,25 +65,22 @@ pub enum Input {
 /// An action for the caller. The order within one list is part of the contract.
 #[derive(Debug)]
 pub enum Effect {
-    /// The restored state belongs to another VM: keep its file under another name, and let the next poll ask for a
-    /// whole document.
+    /// The restored state belongs to another VM: keep its files under other names, and let the next poll ask for a whole
+    /// document.
     DiscardForeignState,
-    /// Append what is sent of each change, such as spans and log records, to the spools.
-    Emit(Changes),
-    /// Replace the state file. At most one is outstanding; [`Input::StateWritten`] ends it.
-    SaveState(Box<SavedState>),
-    Publish(Arc<Snapshot>),
+    /// Write the new entries of the journal, then the state. At most one write is outstanding; [`Input::StateWritten`]
+    /// ends it.
+    Write {
+        journal: Arc<Journal>,
+        state: Box<SavedState>,
+    },
+    /// Show the snapshot to readers, and send what its journal has. It is to be on disk, or late.
+    Publish {
+        snapshot: Arc<Snapshot>,
+        /// Entries that have fallen off its journal since the last publication.
+        dropped: Vec<Arc<Entry>>,
+    },
     /// Send the approval of an event. The state before it records the attempt: wait until it is on disk, but not for a
     /// late write. [`Input::ApprovalSent`] ends it.
     Approve(EventId),
-}
-
-/// The changes of events since the last effects, for the outputs that send each of them.
-#[derive(Debug)]
-pub struct Changes {
-    /// Events that were found late to name this VM: nothing was emitted of their past.
-    pub newly_own: Vec<Arc<TrackedEvent>>,
-    pub transitions: Vec<Transition>,
-    /// What is known after them.
-    pub snapshot: Arc<Snapshot>,
 }

@@ -5,9 +5,9 @@
 //! their order. It never awaits, reads no clock, and touches no file and no socket; it logs with `tracing`. The event
 //! loop in `app` and the tests drive the same engine.
 //!
-//! Invariants: an input that carries an error ends no event; what is sent of a change comes before the state that
-//! counts it, and the state before the snapshot, so that a crash between two effects repeats and loses nothing; an
-//! approval is part of the state before its request is sent.
+//! Invariants: an input that carries an error ends no event; the journal is written before the state that counts it, and
+//! both before readers are told, so that a crash between two effects repeats and loses nothing; an approval is part of
+//! the state before its request is sent.
 
 mod anomalies;
 mod approvals;
@@ -16,32 +16,30 @@ mod log;
 mod requests;
 mod save_schedule;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 pub(crate) use self::anomalies::log_anomaly;
-pub use self::interface::{Changes, Effect, EngineConfig, Input};
+pub use self::interface::{Effect, EngineConfig, Input};
 use self::{anomalies::AnomalyTracker, log::log_transition, save_schedule::SaveSchedule};
 pub use crate::core::lifecycle::SavedState;
 use crate::{
     azure::{
         Identity, RequestError,
-        event::{EventId, EventScope, VmNames},
+        event::{EventId, VmNames},
     },
     base::time::Moment,
     core::{
         approval::Approvals,
         assessment::Start,
-        lifecycle::{ENDED_RETENTION, PollState, TrackedEvent, Tracker, Transition},
+        journal::{Entry, Journal},
+        lifecycle::{ENDED_RETENTION, PollState, SavedJournal, Tracker, Transition},
         pause::PauseDetector,
-        snapshot::{EventCounters, RequestCounters, Snapshot, TransitionHistory},
+        snapshot::{EventCounters, RequestCounters, Snapshot},
     },
 };
 
 /// An event that can start within this time is about to interrupt the VM.
 const SOON: Duration = Duration::from_mins(5);
-
-/// Transitions of restored events that wait for the identity of this VM. Further ones are not logged, counted or sent.
-const MAX_HELD: usize = 1_000;
 
 #[derive(Debug)]
 pub struct Engine {
@@ -57,23 +55,18 @@ pub struct Engine {
     /// From instance metadata or, until they answer, from the restored state.
     vm_id: Option<String>,
     started_at: Moment,
-    /// Transitions of restored events until it is known that the state is that of this VM.
-    held: Vec<Transition>,
     /// The error of the last request for the identity, if it failed.
     identity_error: Option<Arc<RequestError>>,
     approvals: Approvals,
     anomalies: AnomalyTracker,
     saves: SaveSchedule,
-    /// Transitions since the last effects, which have not been emitted.
+    /// Those since the last effects, which have no entry yet.
     transitions: Vec<Transition>,
-    /// Changes of scope since the last effects, by the name of this VM. Only [`TransitionHistory`] has them.
-    scope_changes: Vec<Transition>,
-    /// The numbered transitions, for readers.
-    history: Arc<TransitionHistory>,
-    /// Restored events, until it is known that the state is that of this VM.
-    restored: Vec<Arc<TrackedEvent>>,
-    /// Events that were found late to name this VM; their past has not been emitted.
-    newly_own: Vec<Arc<TrackedEvent>>,
+    journal: Arc<Journal>,
+    /// Entries that fell off the journal since the last publication.
+    dropped: Vec<Arc<Entry>>,
+    /// The last number of the outstanding write.
+    written_newest: u64,
     effects: Vec<Effect>,
     publish: bool,
     approve: Option<EventId>,
@@ -81,7 +74,13 @@ pub struct Engine {
 
 impl Engine {
     /// An engine that continues from `restored`, the state of an earlier process.
-    pub fn new(config: EngineConfig, restored: Option<SavedState>, now: Moment) -> Self {
+    pub fn new(mut config: EngineConfig, mut restored: Option<SavedState>, now: Moment) -> Self {
+        let mut journal = std::mem::take(&mut config.journal);
+        journal.first = journal.newest.saturating_add(1);
+        if let Some(saved) = &mut restored {
+            journal.replay(saved);
+        }
+        journal.is_owned = restored.as_ref().and_then(SavedState::owner).is_none();
         let saved = restored.as_ref();
         let saved_name = saved.and_then(|saved| saved.vm_name.as_deref());
         let vm_name = config.vm_name.clone().or(saved_name.map(Arc::from));
@@ -102,19 +101,12 @@ impl Engine {
         };
         tracker.poll = poll;
         let vm = VmNames::new(vm_name.as_deref(), metadata_name.as_deref());
-        let changed = tracker.set_vm_names(vm, now.wall);
-        let newly_own = changed.into_iter().map(|(_, tracked)| tracked);
-        let newly_own = newly_own.filter(|tracked| tracked.scope == EventScope::Own);
-        let mut history = TransitionHistory::new(now.wall);
-        let mut restored = tracker.events();
-        if !tracker.is_owner_unknown() {
-            history.restore(&std::mem::take(&mut restored));
-        }
-        Self {
-            newly_own: newly_own.collect(),
-            history: Arc::new(history),
-            restored,
-            scope_changes: Vec::new(),
+        let transitions = tracker.set_vm_names(vm, now.wall);
+        let mut engine = Self {
+            transitions,
+            written_newest: journal.newest,
+            journal: Arc::new(journal),
+            dropped: Vec::new(),
             tracker,
             pauses: PauseDetector::default(),
             requests: RequestCounters::default(),
@@ -124,17 +116,17 @@ impl Engine {
             metadata_name,
             vm_id,
             started_at: now,
-            held: Vec::new(),
             identity_error: None,
             approvals: Approvals::new(config.approvals),
             anomalies: AnomalyTracker::default(),
             saves: SaveSchedule::new(config.is_persistent),
-            transitions: Vec::new(),
             effects: Vec::new(),
             publish: false,
             approve: None,
             config,
-        }
+        };
+        engine.record();
+        engine
     }
 
     pub fn handle(&mut self, input: Input, now: Moment) -> Vec<Effect> {
@@ -146,7 +138,8 @@ impl Engine {
             }
             Input::Delayed(delay) => self.pauses.delay(delay),
             Input::Tick => self.tick(now),
-            Input::StateWritten(result) => self.publish |= self.saves.written(result),
+            Input::StateWritten(result) => self.written(result),
+            Input::Sent => self.saves.mark_sent(),
             Input::Shutdown => {
                 self.saves.mark_urgent();
                 self.publish = true;
@@ -156,6 +149,11 @@ impl Engine {
             self.pauses.reset();
         }
         self.publish |= self.saves.check_stall(now);
+        self.take_effects(now)
+    }
+
+    /// The first effects, before there is an input: the journal and the state say that this process runs in this boot.
+    pub fn begin(&mut self, now: Moment) -> Vec<Effect> {
         self.take_effects(now)
     }
 
@@ -176,9 +174,9 @@ impl Engine {
 
     pub fn snapshot(&self, now: Moment) -> Snapshot {
         Snapshot {
-            events: self.tracker.shown().into(),
+            events: self.tracker.events().into(),
             past: self.tracker.past().into(),
-            transitions: Arc::clone(&self.history),
+            journal: Arc::clone(&self.journal),
             poll: self.tracker.poll.clone(),
             requests: self.requests.clone(),
             counters: Arc::clone(&self.counters),
@@ -195,70 +193,78 @@ impl Engine {
         if let Some(interruption) = self.pauses.tick(now) {
             let transitions = self.tracker.record_interruption(interruption, now.wall);
             self.publish |= !transitions.is_empty();
-            self.apply(transitions);
+            self.emit(transitions);
         }
     }
 
-    /// Transitions of restored events wait until it is known whose they are.
-    fn apply(&mut self, transitions: Vec<Transition>) {
-        let is_held = |transition: &Transition| {
-            let id = &transition.tracked.event.id;
-            self.tracker.is_owner_unknown_of(id)
-        };
-        let (held, transitions): (Vec<_>, Vec<_>) = transitions.into_iter().partition(is_held);
-        let free = MAX_HELD.saturating_sub(self.held.len());
-        self.held.extend(held.into_iter().take(free));
-        self.emit(transitions);
-    }
-
-    /// Counts and logs transitions, and lets the outputs send them.
+    /// Counts and logs transitions, and tells readers of them.
     fn emit(&mut self, transitions: Vec<Transition>) {
         for transition in &transitions {
             Arc::make_mut(&mut self.counters).count(transition);
             log_transition(transition);
         }
-        if !transitions.is_empty() {
-            self.saves.mark();
-        }
         self.transitions.extend(transitions);
     }
 
     fn take_effects(&mut self, now: Moment) -> Vec<Effect> {
+        self.record();
         let mut effects = std::mem::take(&mut self.effects);
-        let transitions = std::mem::take(&mut self.transitions);
-        self.record(&transitions);
-        let mut newly_own = Vec::new();
-        if !self.tracker.is_owner_unknown() {
-            newly_own.append(&mut self.newly_own);
-        }
-        let emits = !transitions.is_empty() || !newly_own.is_empty();
-        let publishes = std::mem::take(&mut self.publish);
-        let snapshot = (emits || publishes).then(|| Arc::new(self.snapshot(now)));
-        effects.extend(snapshot.clone().filter(|_| emits).map(|snapshot| {
-            Effect::Emit(Changes {
-                newly_own,
-                transitions,
-                snapshot,
-            })
-        }));
         if self.saves.begin(self.heartbeat(now), now) {
-            effects.push(Effect::SaveState(Box::new(self.saved_state(now))));
+            self.written_newest = self.journal.newest;
+            effects.push(Effect::Write {
+                journal: Arc::clone(&self.journal),
+                state: Box::new(self.saved_state(now)),
+            });
         }
-        effects.extend(snapshot.filter(|_| publishes).map(Effect::Publish));
+        if std::mem::take(&mut self.publish) {
+            effects.push(Effect::Publish {
+                snapshot: Arc::new(self.snapshot(now)),
+                dropped: std::mem::take(&mut self.dropped),
+            });
+        }
         effects.extend(self.approve.take().map(Effect::Approve));
         effects
     }
 
-    /// The decisions about approvals have been made: what is recorded shows them.
-    fn record(&mut self, transitions: &[Transition]) {
-        let scope_changes = std::mem::take(&mut self.scope_changes);
-        if !transitions.is_empty() || !scope_changes.is_empty() {
-            let approvals = self.approvals.decisions();
-            let history = Arc::make_mut(&mut self.history);
-            history.record(transitions, &approvals);
-            history.record(&scope_changes, &approvals);
+    /// Makes entries of the transitions, each with the event as it is now, since the decisions about approvals have been
+    /// made. What a document ends comes before what it announces.
+    fn record(&mut self) {
+        if self.transitions.is_empty() {
+            return;
+        }
+        let mut transitions = std::mem::take(&mut self.transitions);
+        let tracker = &self.tracker;
+        transitions.sort_by_key(|it| {
+            let current = tracker.current(&it.tracked);
+            current.is_some_and(|it| it.is_pending())
+        });
+        let approvals = self.approvals.decisions();
+        let entries = transitions.into_iter().map(|mut transition| {
+            let is_pending = transition.tracked.is_pending();
+            let current = tracker.current(&transition.tracked);
+            if let Some(current) = current.filter(|it| it.is_pending() == is_pending) {
+                transition.tracked = Arc::clone(current);
+            }
+            let id = &transition.tracked.event.id;
+            let (approval, may_be_foreign) =
+                (approvals.get(id).cloned(), tracker.may_be_foreign(id));
+            let mut entry = Entry::new(transition, self.vm_name.as_ref());
+            (entry.approval, entry.may_be_foreign) = (approval, may_be_foreign);
+            entry
+        });
+        let dropped = Arc::make_mut(&mut self.journal).append(entries);
+        self.dropped.extend(dropped);
+        self.saves.mark();
+        self.publish = true;
+    }
+
+    /// The outstanding write ended.
+    fn written(&mut self, result: Result<(), String>) {
+        if result.is_ok() && self.journal.on_disk < self.written_newest {
+            Arc::make_mut(&mut self.journal).on_disk = self.written_newest;
             self.publish = true;
         }
+        self.publish |= self.saves.written(result);
     }
 
     /// How often the state is written although nothing changes. The last write before a reboot is the beginning of the
@@ -285,7 +291,11 @@ impl Engine {
             vm_name: self.vm_name.as_deref().map(str::to_owned),
             metadata_name: self.metadata_name.as_deref().map(str::to_owned),
             vm_id: self.vm_id.clone(),
-            journal: None,
+            journal: Some(SavedJournal {
+                id: Arc::clone(&self.journal.id),
+                newest: self.journal.newest,
+                cursors: BTreeMap::new(),
+            }),
             events: self.tracker.saved_events(now.wall),
         }
     }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tracing::{info, warn};
 
-use super::{ENDED_RETENTION, Effect, Engine, log::log_transition};
+use super::{Effect, Engine, log::log_transition};
 use crate::{
     azure::{
         Identity, RequestError,
@@ -15,7 +15,7 @@ use crate::{
         log_id,
         time::{Moment, Timestamp, in_words},
     },
-    core::lifecycle::{PollFailure, Tracker, Transition, TransitionKind, WarmUp},
+    core::lifecycle::{PollFailure, Transition, WarmUp},
 };
 
 /// A restored state counts as that of this VM if instance metadata have not answered after this time. The end of an
@@ -68,7 +68,7 @@ impl Engine {
             let until = until.rfc3339();
             info!(until, "warming up: events may take five minutes to appear");
         }
-        self.apply(transitions);
+        self.emit(transitions);
         self.evaluate_approvals(true, now);
     }
 
@@ -167,13 +167,9 @@ impl Engine {
         if is_foreign {
             let vm_id = &*identity.vm_id;
             warn!(vm_id, "state belongs to another VM: starting without it");
-            let mut poll = std::mem::take(&mut self.tracker.poll);
-            poll.discard_document();
-            self.tracker = Tracker::new(ENDED_RETENTION);
-            self.tracker.poll = poll;
-            self.held.clear();
-            self.restored.clear();
-            self.newly_own.clear();
+            self.tracker.discard_foreign();
+            let next = &self.config.next_journal_id;
+            Arc::make_mut(&mut self.journal).discard_foreign(next);
             self.effects.push(Effect::DiscardForeignState);
         } else {
             self.confirm_owner();
@@ -185,30 +181,22 @@ impl Engine {
         log_identity(&identity, self.vm_name.as_deref());
         self.identity = Some(Arc::new(identity));
         let vm = VmNames::new(self.vm_name.as_deref(), self.metadata_name.as_deref());
-        for (was_scope, tracked) in self.tracker.set_vm_names(vm, now) {
-            let change = Transition {
-                at: now,
-                kind: TransitionKind::Amended { was_scope },
-                tracked,
-            };
-            if change.tracked.scope == EventScope::Own {
-                self.newly_own.push(Arc::clone(&change.tracked));
-            } else {
-                // It was logged as one that may name this VM. No other output has it.
-                log_transition(&change);
+        let changed = self.tracker.set_vm_names(vm, now);
+        for change in &changed {
+            // One that names this VM was logged as one that may.
+            if change.tracked.scope != EventScope::Own {
+                log_transition(change);
             }
-            self.scope_changes.push(change);
         }
+        self.transitions.extend(changed);
     }
 
     fn confirm_owner(&mut self) {
         self.tracker.confirm_owner();
-        let restored = std::mem::take(&mut self.restored);
-        if !restored.is_empty() {
-            Arc::make_mut(&mut self.history).restore(&restored);
+        if !self.journal.is_owned {
+            Arc::make_mut(&mut self.journal).is_owned = true;
+            self.publish = true;
         }
-        let held = std::mem::take(&mut self.held);
-        self.emit(held);
     }
 }
 

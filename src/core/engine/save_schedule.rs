@@ -16,7 +16,7 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The heartbeat while an event that names this VM has started, or can start within five minutes.
 pub(super) const SOON_INTERVAL: Duration = Duration::from_secs(1);
-/// The heartbeat while one is pending further ahead.
+/// The heartbeat while one is pending further ahead, and until the state says how far the journal was sent.
 pub(super) const PENDING_INTERVAL: Duration = Duration::from_secs(30);
 /// The heartbeat otherwise.
 pub(super) const IDLE_INTERVAL: Duration = Duration::from_mins(10);
@@ -28,6 +28,8 @@ pub(super) struct SaveSchedule {
     is_persistent: bool,
     /// Something changed since the last write began, or that write failed.
     is_dirty: bool,
+    /// The state does not say yet how far the journal was sent.
+    is_behind: bool,
     is_failing: bool,
     /// When the outstanding write began.
     outstanding_since: Option<MonotonicTime>,
@@ -44,6 +46,7 @@ impl SaveSchedule {
         Self {
             is_persistent,
             is_dirty: true,
+            is_behind: false,
             is_failing: false,
             outstanding_since: None,
             is_stalled: false,
@@ -54,6 +57,11 @@ impl SaveSchedule {
 
     pub(super) fn mark(&mut self) {
         self.is_dirty = true;
+    }
+
+    /// More entries of the journal were sent.
+    pub(super) fn mark_sent(&mut self) {
+        self.is_behind = true;
     }
 
     /// The next write does not wait, even while writes fail.
@@ -76,13 +84,15 @@ impl SaveSchedule {
             RETRY_INTERVAL
         } else if self.is_dirty {
             Duration::ZERO
+        } else if self.is_behind {
+            heartbeat.min(PENDING_INTERVAL)
         } else {
             heartbeat
         };
         let elapsed = self.begun_at.map(|at| now.monotonic - at);
         let is_due = elapsed.is_none_or(|elapsed| elapsed >= interval);
         if is_due {
-            self.is_dirty = false;
+            (self.is_dirty, self.is_behind) = (false, false);
             self.begun_at = Some(now.monotonic);
             self.outstanding_since = self.begun_at;
         }

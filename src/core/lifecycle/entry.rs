@@ -51,8 +51,8 @@ pub(super) struct TrackerEntry {
     pub(super) shown_until: MonotonicTime,
     /// It has ended and is not shown any more.
     pub(super) is_past: bool,
-    /// Restored from the state of a process that may have run on another VM: the identity of this VM is not known yet.
-    pub(super) is_owner_unknown: bool,
+    /// Restored from a state that may be another VM's: the identity of this VM is not known yet.
+    pub(super) may_be_foreign: bool,
     pub(super) absence: Option<Absence>,
 }
 
@@ -74,7 +74,7 @@ impl TrackerEntry {
             due_at: event.not_before.map(|due| due.on_monotonic_clock(now)),
             shown_until: MonotonicTime::default(),
             is_past: false,
-            is_owner_unknown: false,
+            may_be_foreign: false,
             absence: None,
         };
         transitions.push(entry.transition(TransitionKind::Announced, now.wall));
@@ -105,7 +105,7 @@ impl TrackerEntry {
             due_at: due.map(|due| due.on_monotonic_clock(now)),
             shown_until: now.monotonic,
             is_past: false,
-            is_owner_unknown: saved.owner().is_some(),
+            may_be_foreign: saved.owner().is_some(),
             absence: None,
             tracked: event,
         };
@@ -134,12 +134,6 @@ impl TrackerEntry {
             tracked.missing = missing;
             tracked.trust = trust;
         }
-    }
-
-    /// It may be another VM's, and no document of this process lists it.
-    pub(super) fn may_be_foreign(&self) -> bool {
-        let is_listed = self.tracked.is_pending() && self.tracked.last_listed_at.is_none();
-        self.is_owner_unknown && !is_listed
     }
 
     pub(super) fn tracked_mut(&mut self) -> &mut TrackedEvent {
@@ -371,9 +365,9 @@ impl TrackerEntry {
             ..self.tracked.missing
         };
         let was = Arc::clone(&self.tracked);
-        let is_owner_unknown = self.is_owner_unknown;
+        let may_be_foreign = self.may_be_foreign;
         *self = Self::begin(event, scope, sight, now, transitions);
-        self.is_owner_unknown = is_owner_unknown;
+        self.may_be_foreign = may_be_foreign;
         let tracked = self.tracked_mut();
         tracked.former_kinds.clone_from(&was.former_kinds);
         tracked.record_former_kind(was.event.kind());

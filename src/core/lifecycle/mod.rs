@@ -20,7 +20,7 @@
 //! Invariants: time is an argument; nothing here does I/O, logs or fails; an event ends only if a
 //! [`Document`](crate::azure::document::Document) lacks it and none of the document's unreadable entries can be it, those
 //! without an id for a minute at most; an empty document of the warm-up ends a known event only if it may have started;
-//! a restored event ends only on the VM that saved it; an event ends once each time that it was announced or returned;
+//! an event ends once each time that it was announced or returned;
 //! no duration is negative, whatever the clocks do.
 
 mod difference;

@@ -205,7 +205,7 @@ impl Tracker {
                 }))
             };
             let absence = Absence { since, until };
-            if absence.is_over(now) && !entry.is_owner_unknown {
+            if absence.is_over(now) {
                 transitions.push(entry.end(disappearance, self.retention, now));
             } else {
                 if entry.tracked.last_listed_at.is_none() {
@@ -249,9 +249,7 @@ impl Tracker {
     /// The last document still holds (304). Events that it lacks, and that did not end with it, end after a while.
     pub(crate) fn document_unchanged(&mut self, now: Moment) -> Vec<Transition> {
         let is_over = |entry: &&mut TrackerEntry| {
-            entry.tracked.is_pending()
-                && !entry.is_owner_unknown
-                && entry.absence.is_some_and(|absence| absence.is_over(now))
+            entry.tracked.is_pending() && entry.absence.is_some_and(|absence| absence.is_over(now))
         };
         for entry in self.entries.values_mut() {
             entry.see_again();
@@ -285,11 +283,6 @@ impl Tracker {
         self.tracked(|entry| !entry.is_past)
     }
 
-    /// Those of [`Tracker::events`] that are known to be events of this VM's document.
-    pub(crate) fn shown(&self) -> Vec<Arc<TrackedEvent>> {
-        self.tracked(|entry| !entry.is_past && !entry.may_be_foreign())
-    }
-
     /// The events of this VM that ended earlier and are not in [`Tracker::events`] any more.
     pub(crate) fn past(&self) -> Vec<Arc<TrackedEvent>> {
         self.tracked(|entry| entry.is_past)
@@ -306,13 +299,9 @@ impl Tracker {
         entries.map(|entry| Arc::clone(&entry.tracked)).collect()
     }
 
-    /// Pending events without advisories, and without those that may be another VM's.
+    /// Pending events without advisories.
     pub(crate) fn pending(&self) -> impl Iterator<Item = &TrackedEvent> {
-        let entries = self
-            .entries
-            .values()
-            .filter(|entry| !entry.may_be_foreign());
-        let events = entries.map(|entry| &*entry.tracked);
+        let events = self.entries.values().map(|entry| &*entry.tracked);
         events.filter(|tracked| tracked.is_maintenance_pending())
     }
 
@@ -334,43 +323,50 @@ impl Tracker {
         }
     }
 
-    /// Whether restored events may be those of another VM.
-    pub(crate) fn is_owner_unknown(&self) -> bool {
-        let mut entries = self.entries.values();
-        entries.any(|entry| entry.is_owner_unknown)
-    }
-
-    pub(crate) fn is_owner_unknown_of(&self, id: &EventId) -> bool {
-        self.entries
-            .get(id)
-            .is_some_and(|entry| entry.is_owner_unknown)
-    }
-
+    /// The restored state is that of this VM.
     pub(crate) fn confirm_owner(&mut self) {
         for entry in self.entries.values_mut() {
-            entry.is_owner_unknown = false;
+            entry.may_be_foreign = false;
         }
     }
 
-    /// The names of this VM are known now, or have changed. Returns the events whose scope this changes, each with the
-    /// scope before.
+    /// The restored state is another VM's.
+    pub(crate) fn discard_foreign(&mut self) {
+        self.entries.retain(|_, entry| !entry.may_be_foreign);
+        self.poll.discard_document();
+    }
+
+    /// Whether the event was restored from a state that may be another VM's.
+    pub(crate) fn may_be_foreign(&self, id: &EventId) -> bool {
+        self.entries
+            .get(id)
+            .is_some_and(|entry| entry.may_be_foreign)
+    }
+
+    /// The record of an event as it is now. `None` if another one with the same id has taken its place.
+    pub(crate) fn current(&self, was: &TrackedEvent) -> Option<&Arc<TrackedEvent>> {
+        let current = &self.entries.get(&was.event.id)?.tracked;
+        (current.event.is_advisory() == was.event.is_advisory()).then_some(current)
+    }
+
+    /// The names of this VM are known now, or have changed. Returns the changes of scope that this causes.
     pub(crate) fn set_vm_names<'a>(
         &mut self,
         vm: impl Into<VmNames<'a>>,
         now: Timestamp,
-    ) -> Vec<(EventScope, Arc<TrackedEvent>)> {
+    ) -> Vec<Transition> {
         let vm = vm.into();
         let mut changed = Vec::new();
         for entry in self.entries.values_mut().filter(|entry| !entry.is_past) {
-            let was = entry.tracked.scope;
+            let was_scope = entry.tracked.scope;
             let scope = entry.tracked.event.scope(vm);
             // The names are those of an earlier document.
             let is_outdated = entry.tracked.missing.resources && scope == EventScope::Other;
             if !is_outdated {
                 entry.set_scope(scope, now);
             }
-            if entry.tracked.scope != was {
-                changed.push((was, Arc::clone(&entry.tracked)));
+            if entry.tracked.scope != was_scope {
+                changed.push(entry.transition(TransitionKind::Amended { was_scope }, now));
             }
         }
         changed

@@ -4,7 +4,6 @@
 mod counters;
 mod histogram;
 mod request_counters;
-mod transition_history;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,7 +11,6 @@ pub use counters::ApprovalResult;
 pub(crate) use counters::{EventCounters, ExemplarCounter, LastEvent, TypeLabel};
 pub(crate) use histogram::Histogram;
 pub use request_counters::RequestCounters;
-pub use transition_history::{NumberedTransition, TransitionHistory};
 
 use crate::{
     azure::{
@@ -22,6 +20,7 @@ use crate::{
     base::time::Moment,
     core::{
         approval::ApprovalDecision,
+        journal::Journal,
         lifecycle::{Phase, PollState, TrackedEvent},
     },
 };
@@ -33,8 +32,8 @@ pub struct Snapshot {
     /// Events of this VM that ended up to two hours ago and are not in `events` any more, for a receiver that could not be
     /// reached.
     pub past: Arc<[Arc<TrackedEvent>]>,
-    /// The last transitions of events.
-    pub transitions: Arc<TransitionHistory>,
+    /// What readers are told of each change.
+    pub journal: Arc<Journal>,
     pub poll: PollState,
     pub requests: RequestCounters,
     pub counters: Arc<EventCounters>,
@@ -57,7 +56,7 @@ impl Snapshot {
         Self {
             events: Arc::from([]),
             past: Arc::from([]),
-            transitions: Arc::new(TransitionHistory::new(now.wall)),
+            journal: Arc::default(),
             poll: PollState::default(),
             requests: RequestCounters::default(),
             counters: Arc::new(EventCounters::default()),

@@ -3,7 +3,9 @@
 use opentelemetry_sdk::{Resource, logs::SdkLogRecord, trace::SpanData};
 
 use super::{log_record, resource, settings::OtlpSettings, signal::Signal, trace};
-use crate::core::engine::Changes;
+use std::sync::Arc;
+
+use crate::core::{journal::Entry, snapshot::Snapshot};
 
 /// Spans, or log records, that are exported together, with their resource.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,28 +21,28 @@ pub enum Record {
     Log(SdkLogRecord),
 }
 
-/// The spans and log records of changes, for the signals that are exported.
-pub fn of(changes: &Changes, settings: &OtlpSettings) -> Vec<(Signal, Batch)> {
-    let snapshot = changes.snapshot.as_ref();
+/// The spans and log records of entries, for the signals that are exported.
+pub fn of(
+    entries: &[Arc<Entry>],
+    snapshot: &Snapshot,
+    settings: &OtlpSettings,
+) -> Vec<(Signal, Batch)> {
     let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
-    let vm = trace::vm_key(identity, vm_name);
-    let (past, new) = (&changes.newly_own, &changes.transitions);
     let batch = |signal| {
+        let entries = entries.iter();
+        let entries = entries.map(|entry| {
+            let vm = trace::vm_key(identity, entry.vm.as_deref());
+            (&entry.transition, vm)
+        });
         let records: Vec<_> = match signal {
-            Signal::Traces => {
-                let past = past.iter().flat_map(|event| trace::backfill(event, &vm));
-                let new = new.iter().flat_map(|change| trace::spans(change, &vm));
-                past.chain(new).map(Record::Span).collect()
-            }
-            Signal::Logs => {
-                let past = past
-                    .iter()
-                    .flat_map(|event| log_record::backfill(event, &vm, snapshot));
-                let new = new
-                    .iter()
-                    .flat_map(|change| log_record::records(change, &vm, snapshot));
-                past.chain(new).map(Record::Log).collect()
-            }
+            Signal::Traces => entries
+                .flat_map(|(change, vm)| trace::spans(change, &vm))
+                .map(Record::Span)
+                .collect(),
+            Signal::Logs => entries
+                .flat_map(|(change, vm)| log_record::records(change, &vm, snapshot))
+                .map(Record::Log)
+                .collect(),
             // Pushed from snapshots.
             Signal::Metrics => Vec::new(),
         };

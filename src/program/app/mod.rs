@@ -37,7 +37,10 @@ use self::{
 use crate::{
     azure::imds::Client,
     base::{log_id, system, time::Clock},
-    core::engine::{Engine, EngineConfig},
+    core::{
+        engine::{Engine, EngineConfig},
+        journal::Journal,
+    },
     outputs::{
         otlp::sender::metrics::MetricSource, output_counters::OutputCounters, web::WebService,
     },
@@ -80,6 +83,8 @@ pub async fn run(
         approvals,
         boot_id,
         is_persistent: state.is_some(),
+        journal: Journal::new(random_id()),
+        next_journal_id: random_id(),
     };
     let engine = Engine::new(engine_config, restored, now);
     let (publisher, snapshots) = watch::channel(Arc::new(engine.snapshot(now)));
@@ -109,6 +114,13 @@ pub async fn run(
         delays: system::ProcessDelays::watch(),
     };
     run_until(stop, runner, tasks).await
+}
+
+/// The id of a journal.
+fn random_id() -> Arc<str> {
+    let bytes = fastrand::u128(..).to_be_bytes();
+    let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
+    id.to_string().into()
 }
 
 /// Runs until `stop` is done, then finishes the tasks.

@@ -12,7 +12,7 @@ use crate::{
         time::{Clock, Moment},
         worker::Worker,
     },
-    core::{engine::Changes, snapshot::Snapshot},
+    core::snapshot::Snapshot,
     outputs::{
         alertmanager::{AlertPusher, Target},
         otlp::{
@@ -33,6 +33,8 @@ pub(super) struct OtlpOutput {
     settings: OtlpSettings,
     traces: Option<SpoolHandle>,
     logs: Option<SpoolHandle>,
+    /// The id of the journal, and the number up to which it was sent.
+    sent: (Arc<str>, u64),
 }
 
 impl OtlpOutput {
@@ -76,12 +78,19 @@ impl OtlpOutput {
             settings,
             traces,
             logs,
+            sent: (Arc::from(""), 0),
         })
     }
 
-    /// Sends the changes of events. Does not wait.
-    pub(super) fn send(&self, changes: &Changes, now: Moment) {
-        for (signal, batch) in batch::of(changes, &self.settings) {
+    /// Sends the new entries of the journal. Does not wait.
+    pub(super) fn send(&mut self, snapshot: &Snapshot, now: Moment) {
+        let journal = &snapshot.journal;
+        if self.sent.0 != journal.id {
+            self.sent = (Arc::clone(&journal.id), journal.first.saturating_sub(1));
+        }
+        let entries: Vec<_> = journal.after(self.sent.1).cloned().collect();
+        self.sent.1 = journal.newest;
+        for (signal, batch) in batch::of(&entries, snapshot, &self.settings) {
             let spool = match signal {
                 Signal::Traces => self.traces.as_ref(),
                 Signal::Logs => self.logs.as_ref(),

@@ -58,6 +58,10 @@ impl Runner {
     /// Runs until `stopping` is cancelled, then saves the state. The runner still publishes the last snapshot: outputs
     /// that read it at shutdown end with it.
     pub(super) async fn run(&mut self, stopping: &CancellationToken) {
+        let now = self.clock.now();
+        for effect in self.engine.begin(now) {
+            self.perform(effect, now).await;
+        }
         loop {
             self.requests.schedule(&self.engine);
             let may_stop = !self.requests.is_approving();
@@ -123,18 +127,18 @@ impl Runner {
                     state.discard_foreign(now.wall);
                 }
             }
-            Effect::Emit(changes) => {
-                if let Some(otlp) = &self.otlp {
-                    otlp.send(&changes, now);
+            Effect::Write { journal, state } => {
+                if let Some(writer) = &mut self.state {
+                    writer.write(*state, journal);
+                    writer.wait().await;
                 }
             }
-            Effect::SaveState(saved) => {
-                if let Some(state) = &mut self.state {
-                    state.write(*saved);
-                    state.wait().await;
+            Effect::Publish { snapshot, .. } => {
+                if let Some(otlp) = &mut self.otlp {
+                    otlp.send(&snapshot, now);
                 }
+                self.snapshots.send_replace(snapshot);
             }
-            Effect::Publish(snapshot) => drop(self.snapshots.send_replace(snapshot)),
             Effect::Approve(id) => {
                 if let Some(state) = &mut self.state {
                     state.wait().await;

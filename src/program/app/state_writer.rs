@@ -19,7 +19,7 @@ use crate::{
         time::{Moment, Timestamp},
         worker::Worker,
     },
-    core::engine::SavedState,
+    core::{engine::SavedState, journal::Journal},
     outputs::state::{Directory, Found},
     program::{CommandError, config::StateStorage},
 };
@@ -100,7 +100,7 @@ impl StateWriter {
     }
 
     /// Begins a write; [`StateWriter::written`] gives its result.
-    pub(super) fn write(&mut self, saved: SavedState) {
+    pub(super) fn write(&mut self, saved: SavedState, _journal: Arc<Journal>) {
         let directory = Arc::clone(&self.directory);
         let foreign_since = self.foreign_since;
         let (result, outstanding) = oneshot::channel();

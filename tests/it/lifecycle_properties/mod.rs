@@ -176,7 +176,7 @@ impl Process {
         self.driven.now = now;
         self.driven.handle(input);
         let emitted = self.driven.emitted.drain(..);
-        let transitions: Vec<_> = emitted.flat_map(|changes| changes.transitions).collect();
+        let transitions: Vec<_> = emitted.map(|(entry, _)| entry.transition.clone()).collect();
         let lines = self.driven.log.drain(..);
         let logged = lines.filter(|line| line.field("transition").is_some());
         assert_eq!(logged.count(), transitions.len());

@@ -153,29 +153,23 @@ impl World {
         let (logged, emitted) = (self.driven.log.len(), self.driven.emitted.len());
         self.driven.handle(input);
         assert!(self.driven.requested.is_empty(), "an approval");
-        let emitted = &self.driven.emitted[emitted..];
-        let mut emitted = emitted.iter().flat_map(|it| &it.transitions).peekable();
+        let entries = self.driven.emitted[emitted..].iter();
+        let mut entries: Vec<_> = entries.map(|(entry, _)| &entry.transition).collect();
         for line in &self.driven.log[logged..] {
-            let id = line.field("event_id");
-            match line.field("transition") {
-                // The name of this VM became known, and is none of its own: only the log has it.
-                Some(kind) if line.name == "LEFT_VM" && emitted.peek().is_none() => {
-                    let event_type = line.field("event_type").unwrap();
-                    writeln!(report, "  {} {event_type} {kind}", id.unwrap()).unwrap();
-                }
-                Some(kind) => {
-                    let transition = emitted.next().unwrap();
-                    let event = &transition.tracked.event;
-                    assert_eq!(
-                        (id, kind),
-                        (Some(event.id.as_str()), transition.kind.as_str())
-                    );
-                    describe(transition, report);
-                }
-                None => {}
-            }
+            let (id, kind) = (line.field("event_id"), line.field("transition"));
+            let Some(kind) = kind else { continue };
+            let is_same = |it: &&Transition| {
+                (Some(it.tracked.event.id.as_str()), it.kind.as_str()) == (id, kind)
+            };
+            let position = entries.iter().position(|it| is_same(it));
+            describe(
+                entries.remove(position.expect("an entry of the journal")),
+                report,
+            );
         }
-        assert_eq!(emitted.next(), None, "it is not in the log");
+        // It was logged as one that may name this VM.
+        entries.retain(|it| !matches!(it.kind, TransitionKind::Amended { .. }));
+        assert!(entries.is_empty(), "not in the log: {entries:?}");
     }
 
     fn polled(&mut self, result: Result<Answer, RequestError>, report: &mut String) {

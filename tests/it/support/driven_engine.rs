@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use azure_scheduled_events_exporter::{
     FailureReason, Identity, RequestError,
     document::{self, Answer},
-    engine::{Changes, Effect, Engine, EngineConfig, Input, SavedState},
+    engine::{Effect, Engine, EngineConfig, Input, SavedState},
     event::EventId,
+    journal::{Entry, Journal},
     otlp::{
         batch::{self, Batch},
         settings::OtlpSettings,
@@ -28,7 +29,10 @@ pub(crate) struct DrivenEngine {
     /// How often the state was saved.
     pub(crate) saves: usize,
     pub(crate) log: Vec<LogLine>,
-    pub(crate) emitted: Vec<Changes>,
+    /// The entries of the journal that were published, each with the snapshot.
+    pub(crate) emitted: Vec<(Arc<Entry>, Arc<Snapshot>)>,
+    /// As it was written last.
+    written: Arc<Journal>,
     /// The requested approvals that the test has not answered.
     pub(crate) requested: Vec<EventId>,
 }
@@ -40,6 +44,8 @@ pub(crate) fn config(vm_name: Option<&str>, boot: u32) -> EngineConfig {
         poll_interval: Duration::from_secs(1),
         boot_id: Some(boot.to_string()),
         is_persistent: true,
+        journal: Journal::new("first"),
+        next_journal_id: "next".into(),
         ..EngineConfig::default()
     }
 }
@@ -57,8 +63,9 @@ pub(crate) fn failure(reason: FailureReason) -> RequestError {
 
 impl DrivenEngine {
     pub(crate) fn new(config: EngineConfig, restored: Option<SavedState>, now: Moment) -> Self {
-        let engine = Engine::new(config, restored, now);
-        Self {
+        let mut engine = Engine::new(config, restored, now);
+        let effects = engine.begin(now);
+        let mut driven = Self {
             now,
             published: Arc::new(engine.snapshot(now)),
             engine,
@@ -66,36 +73,58 @@ impl DrivenEngine {
             saves: 0,
             log: Vec::new(),
             emitted: Vec::new(),
+            written: Arc::default(),
             requested: Vec::new(),
-        }
+        };
+        driven.perform(effects);
+        driven
     }
 
     /// A new process, which restores the last state that was saved.
-    pub(crate) fn restart(&mut self, config: EngineConfig, now: Moment) {
+    pub(crate) fn restart(&mut self, mut config: EngineConfig, now: Moment) {
         self.now = now;
+        if let Some(saved) = self.saved.as_ref().and_then(|it| it.journal.as_ref()) {
+            let entries = self.written.after(0).map(|it| Entry::clone(it)).collect();
+            config.journal = Journal::restore(saved, self.written.dropped, entries);
+        }
         self.engine = Engine::new(config, self.saved.clone(), now);
         self.published = Arc::new(self.snapshot());
         self.requested.clear();
+        let effects = self.engine.begin(now);
+        self.perform(effects);
     }
 
     /// Gives an input to the engine.
     pub(crate) fn handle(&mut self, input: Input) {
         let (effects, lines) = log::capture(|| self.engine.handle(input, self.now));
         self.log.extend(lines);
+        self.perform(effects);
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Emit(changes) => self.emitted.push(changes),
-                Effect::SaveState(saved) => {
-                    self.saved = Some(*saved);
+                Effect::Write { journal, state } => {
+                    self.written = journal;
+                    self.saved = Some(*state);
                     self.saves += 1;
                     self.handle(Input::StateWritten(Ok(())));
                 }
                 Effect::Approve(id) => self.requested.push(id),
-                Effect::Publish(snapshot) => self.published = snapshot,
+                Effect::Publish { snapshot, .. } => self.publish(snapshot),
                 // The test polls with a whole document anyway.
                 Effect::DiscardForeignState => {}
             }
         }
+    }
+
+    fn publish(&mut self, snapshot: Arc<Snapshot>) {
+        let (was, journal) = (&self.published.journal, &snapshot.journal);
+        let known = if was.id == journal.id { was.newest } else { 0 };
+        let new = journal.after(known.max(journal.first.saturating_sub(1)));
+        let new = new.map(|entry| (Arc::clone(entry), Arc::clone(&snapshot)));
+        self.emitted.extend(new);
+        self.published = snapshot;
     }
 
     pub(crate) fn polled(&mut self, result: Result<Answer, RequestError>) {
@@ -141,7 +170,9 @@ impl DrivenEngine {
             (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:9".to_owned())
         };
         let settings = OtlpSettings::from_env(endpoint).unwrap().unwrap();
-        let batches = self.emitted.iter().flat_map(|it| batch::of(it, &settings));
+        let batches = self.emitted.iter().flat_map(|(entry, snapshot)| {
+            batch::of(std::slice::from_ref(entry), snapshot, &settings)
+        });
         batches.map(|(_, batch)| batch).collect()
     }
 }

@@ -13,7 +13,10 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
 use crate::{
-    azure::{Identity, azure_json, event::EventScope},
+    azure::{
+        Identity, azure_json,
+        event::{EventScope, Status},
+    },
     base::{
         text::escape_json,
         time::{Moment, Timestamp},
@@ -21,7 +24,7 @@ use crate::{
     core::{
         approval::ApprovalDecision,
         assessment::{self, AlertState},
-        lifecycle::TrackedEvent,
+        lifecycle::{TrackedEvent, Transition, TransitionKind},
         snapshot::Snapshot,
     },
 };
@@ -276,7 +279,7 @@ impl After {
             return Some(Self(None));
         };
         let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-        // A number that is too large is of an earlier process, as every one that this one has not reached.
+        // No journal has reached a number that is too large.
         (is_number && values.next().is_none())
             .then(|| Self(Some(value.parse().unwrap_or(u64::MAX))))
     }
@@ -291,7 +294,7 @@ pub(super) fn transitions_json(
     After(after): After,
     now: Moment,
 ) -> serde_json::Result<String> {
-    let history = &*snapshot.transitions;
+    let journal = &*snapshot.journal;
     let mut open: Vec<_> = snapshot
         .events
         .iter()
@@ -301,24 +304,32 @@ pub(super) fn transitions_json(
     let context = EventContext::new(snapshot);
     let open = open.into_iter();
     let open = open.map(|tracked| EventEntry::current(tracked, &context, now));
-    let transitions = history.after(after.unwrap_or(0));
-    let transitions = transitions.map(|numbered| TransitionEntry {
-        number: numbered.number,
-        at: numbered.at.rfc3339_millis(),
-        transition: numbered.name,
-        restored: numbered.is_restored,
-        event: EventEntry {
-            tracked: &numbered.tracked,
-            approval: numbered.approval.as_ref(),
-            context: &context,
-            now: numbered.at,
-        },
+    let entries = journal.after(after.unwrap_or(0));
+    let transitions = entries.filter_map(|entry| {
+        let Transition { at, tracked, .. } = &entry.transition;
+        Some(TransitionEntry {
+            number: entry.number,
+            at: at.rfc3339_millis(),
+            transition: transition_name(&entry.transition)?,
+            was_scope: was_scope(&entry.transition),
+            event: EventEntry {
+                tracked,
+                approval: entry.approval.as_ref(),
+                context: &context,
+                now: *at,
+            },
+        })
     });
+    let time = |number| millis(journal.get(number).map(|entry| entry.at()));
     let body = TransitionList {
-        process: history.process_started_at.rfc3339_millis(),
+        journal: &journal.id,
         members: members(snapshot, now),
-        oldest: history.oldest(),
-        newest: history.newest,
+        first: journal.first,
+        oldest: journal.oldest(),
+        newest: journal.newest,
+        newest_at: time(journal.newest),
+        on_disk: journal.on_disk,
+        after_at: after.and_then(time),
         open: after.is_none().then(|| open.collect()),
         transitions: transitions.collect(),
     };
@@ -327,11 +338,15 @@ pub(super) fn transitions_json(
 
 #[derive(Serialize)]
 struct TransitionList<'a> {
-    process: String,
+    journal: &'a str,
     #[serde(flatten)]
     members: Value,
+    first: u64,
     oldest: u64,
     newest: u64,
+    newest_at: Option<String>,
+    on_disk: u64,
+    after_at: Option<String>,
     /// Without `after` alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     open: Option<Vec<EventEntry<'a>>>,
@@ -343,6 +358,36 @@ struct TransitionEntry<'a> {
     number: u64,
     at: String,
     transition: &'static str,
-    restored: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    was_scope: Option<&'static str>,
     event: EventEntry<'a>,
+}
+
+/// `None` for one that readers see in the members of the event alone.
+fn transition_name(transition: &Transition) -> Option<&'static str> {
+    let event = &transition.tracked.event;
+    match &transition.kind {
+        TransitionKind::Announced | TransitionKind::Returned if event.is_advisory() => {
+            Some("advisory")
+        }
+        TransitionKind::Announced | TransitionKind::Returned => Some("announced"),
+        TransitionKind::Rescheduled(_) => Some("rescheduled"),
+        TransitionKind::StatusChanged(_) if event.status == Status::Started => Some("started"),
+        TransitionKind::StatusChanged(_) | TransitionKind::Amended { .. } => Some("changed"),
+        TransitionKind::Started => Some("started"),
+        TransitionKind::Ended(_) => Some("ended"),
+        TransitionKind::Approved
+        | TransitionKind::ApprovedElsewhere
+        | TransitionKind::Interrupted(_) => None,
+    }
+}
+
+/// The scope before, where it is another one now.
+fn was_scope(transition: &Transition) -> Option<&'static str> {
+    match transition.kind {
+        TransitionKind::Amended { was_scope } if was_scope != transition.tracked.scope => {
+            Some(was_scope.as_str())
+        }
+        _ => None,
+    }
 }

@@ -200,13 +200,24 @@ fn each_transition_has_the_event_as_it_was_then() {
             [[4, time(90), "announced"], time(600), "scheduled"],
         ])
     );
-    assert_eq!(all["process"], time(0));
-    assert_eq!((&all["oldest"], &all["newest"]), (&json!(1), &json!(4)));
+    let numbers = ["first", "oldest", "newest", "on_disk"].map(|member| all[member].clone());
+    assert_eq!(numbers, [1, 1, 4, 0].map(Value::from));
+    assert_eq!(
+        (&all["newest_at"], &all["after_at"]),
+        (&json!(time(90)), &Value::Null)
+    );
     assert_eq!(all["open"][0]["EventId"], other["EventId"]);
     assert_eq!(all["open"].as_array().unwrap().len(), 1);
     let rest = read(Some(3));
     assert_eq!(rest["transitions"], json!([all["transitions"][3]]));
-    assert_eq!(rest["open"], Value::Null);
+    assert_eq!(
+        (&rest["open"], &rest["after_at"]),
+        (&Value::Null, &json!(time(90)))
+    );
     assert_eq!(read(Some(4))["transitions"], json!([]));
-    assert_eq!(read(Some(5))["transitions"], all["transitions"]);
+    let unknown = read(Some(5));
+    assert_eq!(
+        (&unknown["transitions"], &unknown["after_at"]),
+        (&json!([]), &Value::Null)
+    );
 }
