@@ -80,6 +80,7 @@ fn polled(body: &str) -> Option<Input> {
             anomalies,
         }),
         took: Duration::ZERO,
+        late: Duration::ZERO,
     })
 }
 

@@ -89,6 +89,7 @@ fn start_with(saved: SavedState) {
                 anomalies,
             }),
             took: Duration::from_millis(1),
+            late: Duration::ZERO,
         };
         for effect in engine.handle(input, now) {
             if let Effect::Publish { snapshot, .. } = effect {

@@ -1,7 +1,11 @@
 //! Detects pauses of this VM, and measures how long it was interrupted.
 //!
-//! While an event that names this VM is pending, the event loop ticks every [`PERIOD`]. A late tick shows a gap. If the
-//! monotonic clock continued during the interruption, the gap is on it, and is taken as it is.
+//! While an event that names this VM can interrupt it soon, the event loop ticks every [`PERIOD`]. A late tick shows a
+//! gap. If the monotonic clock continued during the interruption, the gap is on it, and is taken as it is.
+//!
+//! While such an event is pending further ahead, nothing wakes the process for this. Then only the time by which the
+//! wait before a poll lasted longer than asked for counts. What the monotonic clock shows of an interruption is too
+//! short by the rest of that wait, up to one poll interval. It is never too long: the time of a request does not count.
 //!
 //! While Azure pauses a VM, its clocks can stop, and the wall clock is then corrected by the length of the pause
 //! (<https://learn.microsoft.com/azure/virtual-machines/linux/time-sync>). This looks like any other correction of the
@@ -18,9 +22,12 @@
 
 use std::time::Duration;
 
-use crate::{base::time::Moment, core::lifecycle::Interruption};
+use crate::{
+    base::time::{Moment, Timestamp},
+    core::lifecycle::Interruption,
+};
 
-/// The time between two ticks. Each tick wakes the process while an event is pending, which may be a week.
+/// The time between two ticks. Each tick wakes the process.
 pub const PERIOD: Duration = Duration::from_millis(500);
 
 /// Subtracted from a gap: the interruption began between two ticks, so a measurement is accurate to ± this value.
@@ -49,24 +56,28 @@ pub(crate) struct PauseDetector {
 impl PauseDetector {
     /// One tick. Returns the interruption since the last one, from [`Interruption::MIN_LENGTH`] up.
     pub(crate) fn tick(&mut self, now: Moment) -> Option<Interruption> {
-        let delay = std::mem::take(&mut self.delay);
         let last = self.last.replace(now)?;
+        let delay = std::mem::take(&mut self.delay);
         if delay.was_stopped {
             return None;
         }
-        let by_monotonic = now.monotonic - last.monotonic;
-        let by_wall = now.wall.saturating_since(last.wall);
-        let is_pause = by_wall.saturating_sub(by_monotonic) <= MAX_CLOCK_STEP;
-        let gap = if is_pause {
-            by_monotonic.max(by_wall)
-        } else {
-            by_monotonic
-        };
-        let length = gap.saturating_sub(MEASUREMENT_ERROR.saturating_add(delay.waited));
-        (length >= Interruption::MIN_LENGTH).then_some(Interruption {
-            until: now.wall,
-            length,
-        })
+        let gap = gap(last, now).saturating_sub(MEASUREMENT_ERROR);
+        interruption(gap.saturating_sub(delay.waited), now.wall)
+    }
+
+    /// A poll that took this time has ended; it began `late`, as [`lateness`] has it. Beside ticks it is one.
+    pub(crate) fn poll(
+        &mut self,
+        late: Duration,
+        took: Duration,
+        now: Moment,
+    ) -> Option<Interruption> {
+        if self.last.is_some() {
+            return self.tick(now);
+        }
+        let delay = std::mem::take(&mut self.delay);
+        let length = late.saturating_sub(delay.waited);
+        interruption(length, now.wall.before(took)).filter(|_| !delay.was_stopped)
     }
 
     /// The process was delayed since the last tick.
@@ -75,21 +86,41 @@ impl PauseDetector {
         self.delay.was_stopped |= delay.was_stopped;
     }
 
-    /// Whether the next tick measures something.
-    pub(crate) fn is_running(&self) -> bool {
-        self.last.is_some()
+    /// There are no ticks any more: the next one starts a new measurement.
+    pub(crate) fn stop_ticks(&mut self) {
+        self.last = None;
     }
 
-    /// Called when no event is pending: the next tick starts a new measurement.
+    /// Nothing is measured any more.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }
 }
 
+/// By how much a wait from `since` to `now` was longer than asked for.
+pub fn lateness(since: Moment, now: Moment, asked: Duration) -> Duration {
+    gap(since, now).saturating_sub(asked)
+}
+
+/// The time between two moments, which the monotonic clock or a step of the wall clock shows.
+fn gap(since: Moment, now: Moment) -> Duration {
+    let by_monotonic = now.monotonic - since.monotonic;
+    let by_wall = now.wall.saturating_since(since.wall);
+    let is_pause = by_wall.saturating_sub(by_monotonic) <= MAX_CLOCK_STEP;
+    if is_pause {
+        by_monotonic.max(by_wall)
+    } else {
+        by_monotonic
+    }
+}
+
+fn interruption(length: Duration, until: Timestamp) -> Option<Interruption> {
+    (length >= Interruption::MIN_LENGTH).then_some(Interruption { until, length })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::time::Timestamp;
 
     fn start() -> Moment {
         Moment::new(
@@ -177,6 +208,62 @@ mod tests {
         assert_eq!(measured(5, false), (None, Some(5)));
         assert_eq!(measured(9, false), (None, Some(5)));
         assert_eq!(measured(0, true), (None, Some(5)));
+    }
+
+    #[test]
+    fn without_ticks_a_poll_measures_by_how_much_its_wait_was_too_long() {
+        let measured = |late, waited, was_stopped| {
+            let mut detector = PauseDetector::default();
+            let waited = Duration::from_secs(waited);
+            detector.delay(ProcessDelay {
+                waited,
+                was_stopped,
+            });
+            let took = Duration::from_secs(9);
+            let first = detector.poll(Duration::from_secs(late), took, start().after(took));
+            assert_eq!(detector.poll(Duration::ZERO, took, start()), None);
+            first.inspect(|it| assert_eq!(it.until, start().wall))
+        };
+        let seconds = |late, waited, was_stopped| {
+            measured(late, waited, was_stopped).map(|it| it.length.as_secs())
+        };
+        assert_eq!(seconds(0, 0, false), None);
+        assert_eq!(seconds(5, 0, false), Some(5));
+        assert_eq!(seconds(5, 3, false), Some(2));
+        assert_eq!(seconds(5, 5, false), None);
+        assert_eq!(seconds(5, 0, true), None);
+    }
+
+    #[test]
+    fn with_ticks_a_poll_is_one() {
+        let mut detector = PauseDetector::default();
+        detector.tick(start());
+        let late = Duration::from_secs(9);
+        let now = start().after(PERIOD);
+        assert_eq!(detector.poll(late, Duration::ZERO, now), None);
+        let now = start().after(MEASUREMENT_ERROR + Duration::from_secs(5));
+        assert_eq!(
+            detector.poll(Duration::ZERO, PERIOD, now).unwrap().length,
+            Duration::from_millis(4_500)
+        );
+    }
+
+    #[test]
+    fn a_wait_is_late_by_either_clock_and_without_the_time_that_was_asked_for() {
+        let hour = Duration::from_hours(1);
+        let late = |monotonic: u64, wall: u64| {
+            let now = Moment {
+                wall: start().wall.after(Duration::from_secs(wall)),
+                ..start().after(Duration::from_secs(monotonic))
+            };
+            lateness(start(), now, hour).as_secs()
+        };
+        assert_eq!(late(3_600, 3_600), 0);
+        assert_eq!(late(3_607, 3_607), 7);
+        assert_eq!(late(3_600, 3_609), 9);
+        assert_eq!(late(3_607, 9_000), 7, "the clock was set");
+        assert_eq!(late(3_600, 0), 0);
+        assert_eq!(late(20, 20), 0);
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn advisory_has_no_interruption_of_another_event() {
     let mut advisory = freeze("Advisory");
     advisory["EventId"] = json!("A");
     let mut vm = vm();
-    vm.poll(&[freeze("Scheduled"), advisory]);
+    vm.poll(&[freeze("Started"), advisory]);
     for seconds in [1, 8] {
         vm.wait_until(seconds);
         vm.tick();

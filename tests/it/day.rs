@@ -224,7 +224,7 @@ impl<'a> Exporter<'a> {
         self.driven.now = moment(self.ticks);
         let at = u64::from(self.ticks) / 2;
         let is_paused = at < self.paused_until;
-        if self.is_up(at) && !is_paused && self.driven.looks_for_pauses() {
+        if self.is_up(at) && !is_paused && self.driven.ticks() {
             self.driven.tick();
         }
     }

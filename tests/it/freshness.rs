@@ -309,15 +309,21 @@ fn a_suspended_vm_does_not_know_what_happened_meanwhile() {
     assert_eq!(vm.json()["outcome"], "unknown");
 }
 
-/// Its clocks stop in the pause, and no heartbeat is due when the answer comes.
+/// Its clocks stop in the pause, and no tick is due when the answer comes.
 #[test]
 fn a_pause_that_ends_with_the_document_makes_the_outcome_unknown() {
-    let mut vm = warm_vm();
-    vm.poll(&[restart(&json!({"NotBefore": at(4 * DAY).rfc1123()}))]);
-    vm.tick();
-    vm.set_wall_clock(at(608));
-    vm.poll(&[]);
-    assert_eq!(vm.json()["outcome"], "unknown");
+    let outcome = |not_before: u64, late: u64| {
+        let mut vm = warm_vm();
+        vm.poll(&[restart(&json!({"NotBefore": at(not_before).rfc1123()}))]);
+        vm.tick();
+        vm.set_wall_clock(at(608));
+        vm.late = Duration::from_secs(late);
+        vm.poll(&[]);
+        vm.json()["outcome"].clone()
+    };
+    assert_eq!(outcome(800, 0), "unknown");
+    assert_eq!(outcome(4 * DAY, 8), "unknown");
+    assert_eq!(outcome(4 * DAY, 0), "cancelled", "the request was slow");
 }
 
 /// The feature was disabled, and known events take some time to appear again.

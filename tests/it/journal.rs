@@ -218,6 +218,7 @@ impl Setup {
         let input = Input::Polled {
             result: Ok(self.azure.document()),
             took: Duration::ZERO,
+            late: Duration::ZERO,
         };
         self.handle(input, fate, is_read);
     }

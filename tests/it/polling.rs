@@ -2,11 +2,13 @@
 
 use std::{process::Command, time::Duration};
 
+use serde_json::json;
 use tokio::net::TcpListener;
 
 use crate::support::{
     DEADLINE, FakeAlertmanager, FakeImds, Reply,
     collector::{Answer, FakeCollector},
+    events::{document, event},
     exporter::{Exporter, Metrics, settings},
     process::{PROGRAM, Process, exporter},
     wait_until,
@@ -223,6 +225,20 @@ async fn slow_responses_are_neither_concurrent_nor_reordered() {
         "an ended event has returned"
     );
     assert_eq!(imds.connections(), 1);
+    exporter.stop().await;
+}
+
+/// The event is days ahead: polls alone measure.
+#[tokio::test]
+async fn a_slow_response_is_no_interruption_of_the_vm() {
+    let reply = document(1, [event(&json!({}))]).after(Duration::from_secs(2));
+    let imds = FakeImds::standing(reply).await;
+    let exporter = Exporter::start(settings(&imds.base()));
+    imds.until_requests(3).await;
+    let shown = |metrics: &Metrics| pending(metrics, "Freeze") == Some(1.0);
+    let metrics = exporter.until("the event is shown", shown).await;
+    let interruption = "observed_interruption_seconds_count";
+    assert!(!metrics.0.contains(interruption), "{}", metrics.0);
     exporter.stop().await;
 }
 

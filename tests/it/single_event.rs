@@ -69,9 +69,9 @@ fn urgency_and_the_longest_interruption_outlive_the_lists() {
         )]);
     }
     let critical = alert_names(&vm);
-    vm.tick();
     vm.wait_until(7);
-    vm.tick();
+    vm.late = Duration::from_secs(7);
+    vm.poll_unchanged();
     let longest = vm.json()["observed_interruption_seconds"].clone();
     for change in 0..40 {
         vm.wait_until(10 + 2 * change);
@@ -209,26 +209,29 @@ fn event_of_another_vm_ends_with_its_outcome() {
 }
 
 #[test]
-fn heartbeat_is_written_each_second_only_within_five_minutes_of_an_event_of_this_vm() {
+fn ticks_are_due_and_the_heartbeat_is_written_each_second_only_within_five_minutes_of_an_event_of_this_vm()
+ {
     let scheduled = |seconds| json!({"NotBefore": at(seconds).rfc1123()});
     let of_other = json!({"Resources": ["web_7"], "EventStatus": "Started", "NotBefore": ""});
-    for (members, writes_in_ten_minutes) in [
-        (scheduled(7 * 24 * 60 * MINUTE), 20),
+    for (members, writes_in_ten_minutes, seconds_with_ticks) in [
+        (scheduled(7 * 24 * 60 * MINUTE), 20, 0),
         // At 30, 60 and 90 s, then each second.
-        (scheduled(390), 513),
-        (json!({"EventStatus": "Started", "NotBefore": ""}), 600),
-        (of_other, 1),
+        (scheduled(390), 513, 511),
+        (json!({"EventStatus": "Started", "NotBefore": ""}), 600, 600),
+        (of_other, 1, 0),
     ] {
         let mut vm = vm();
         vm.poll(&[platform(&members)]);
-        let mut writes = 0;
+        let (mut writes, mut ticks) = (0, 0);
         for second in 1..=600 {
             let before = vm.saved_state().heartbeat_at;
             vm.wait_until(second);
             vm.poll_unchanged();
             writes += u32::from(vm.saved_state().heartbeat_at != before);
+            ticks += u32::from(vm.ticks());
         }
         assert_eq!(writes, writes_in_ten_minutes, "{members}");
+        assert_eq!(ticks, seconds_with_ticks, "{members}");
     }
 }
 

@@ -37,6 +37,8 @@ pub enum Input {
     Polled {
         result: Result<Answer, RequestError>,
         took: Duration,
+        /// By how much the wait before the request was longer than asked for.
+        late: Duration,
     },
     /// A request for the instance metadata ended.
     Identified {
@@ -51,8 +53,7 @@ pub enum Input {
     },
     /// The process was kept from running, as measured before the next tick or poll.
     Delayed(ProcessDelay),
-    /// A tick of the heartbeat, due every [`pause::PERIOD`](crate::core::pause::PERIOD) while
-    /// [`Engine::looks_for_pauses`](super::Engine::looks_for_pauses).
+    /// Due as [`Engine::ticks_in`](super::Engine::ticks_in) says.
     Tick,
     /// The write of an [`Effect::Write`] ended.
     StateWritten(Result<(), String>),

@@ -32,13 +32,13 @@ use crate::{
         approval::Approvals,
         assessment::Start,
         journal::{Entry, Journal},
-        lifecycle::{ENDED_RETENTION, PollState, SavedJournal, Tracker, Transition},
+        lifecycle::{ENDED_RETENTION, Interruption, PollState, SavedJournal, Tracker, Transition},
         pause::PauseDetector,
         snapshot::{EventCounters, RequestCounters, Snapshot},
     },
 };
 
-/// An event that can start within this time is about to interrupt the VM.
+/// An event that can start within this time can interrupt the VM soon.
 const SOON: Duration = Duration::from_mins(5);
 
 #[derive(Debug)]
@@ -131,13 +131,20 @@ impl Engine {
 
     pub fn handle(&mut self, input: Input, now: Moment) -> Vec<Effect> {
         match input {
-            Input::Polled { result, took } => self.polled(result, took, now),
+            Input::Polled { result, took, late } => {
+                let interruption = self.pauses.poll(late, took, now);
+                self.record_interruption(interruption, now);
+                self.polled(result, took, now);
+            }
             Input::Identified { result, took } => self.identified(result, took, now),
             Input::ApprovalSent { id, result, took } => {
                 self.approval_sent(&id, result.err().as_ref(), took, now);
             }
             Input::Delayed(delay) => self.pauses.delay(delay),
-            Input::Tick => self.tick(now),
+            Input::Tick => {
+                let interruption = self.pauses.tick(now);
+                self.record_interruption(interruption, now);
+            }
             Input::StateWritten(result) => self.written(result),
             Input::Sent => self.saves.mark_sent(),
             Input::Shutdown => {
@@ -145,8 +152,10 @@ impl Engine {
                 self.publish = true;
             }
         }
-        if !self.looks_for_pauses() {
-            self.pauses.reset();
+        match self.ticks_in(now) {
+            Some(Duration::ZERO) => {}
+            Some(_) => self.pauses.stop_ticks(),
+            None => self.pauses.reset(),
         }
         self.publish |= self.saves.check_stall(now);
         self.take_effects(now)
@@ -157,9 +166,21 @@ impl Engine {
         self.take_effects(now)
     }
 
-    /// Whether heartbeat ticks are needed: an event that names this VM is pending.
+    /// Whether pauses of this VM are measured: an event that names it is pending.
     pub fn looks_for_pauses(&self) -> bool {
         self.tracker.own_pending().next().is_some()
+    }
+
+    /// The time until [`Input::Tick`] is due: zero while it is due every [`pause::PERIOD`](crate::core::pause::PERIOD),
+    /// since an event that names this VM has started or can start soon. `None`: none is pending.
+    pub fn ticks_in(&self, now: Moment) -> Option<Duration> {
+        let seconds = self.tracker.own_pending().filter_map(|tracked| {
+            let seconds = Start::of(tracked, now.wall).seconds_from(now.wall)?;
+            Some(seconds - SOON.as_secs_f64())
+        });
+        let seconds = seconds.min_by(f64::total_cmp)?;
+        let until_soon = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        Some(until_soon.min(save_schedule::PENDING_INTERVAL))
     }
 
     /// `--imds.poll-interval`.
@@ -189,8 +210,9 @@ impl Engine {
         }
     }
 
-    fn tick(&mut self, now: Moment) {
-        if let Some(interruption) = self.pauses.tick(now) {
+    /// A pause that ends with an answer is recorded before its document is judged.
+    fn record_interruption(&mut self, interruption: Option<Interruption>, now: Moment) {
+        if let Some(interruption) = interruption.filter(|_| self.looks_for_pauses()) {
             let transitions = self.tracker.record_interruption(interruption, now.wall);
             self.publish |= !transitions.is_empty();
             self.emit(transitions);
@@ -270,15 +292,11 @@ impl Engine {
     /// How often the state is written although nothing changes. The last write before a reboot is the beginning of the
     /// interruption.
     fn heartbeat(&self, now: Moment) -> Duration {
-        let interval = |tracked| {
-            if Start::of(tracked, now.wall).is_within(SOON, now.wall) {
-                save_schedule::SOON_INTERVAL
-            } else {
-                save_schedule::PENDING_INTERVAL
-            }
-        };
-        let intervals = self.tracker.own_pending().map(interval);
-        intervals.min().unwrap_or(save_schedule::IDLE_INTERVAL)
+        match self.ticks_in(now) {
+            Some(Duration::ZERO) => save_schedule::SOON_INTERVAL,
+            Some(_) => save_schedule::PENDING_INTERVAL,
+            None => save_schedule::IDLE_INTERVAL,
+        }
     }
 
     fn saved_state(&self, now: Moment) -> SavedState {

@@ -32,10 +32,6 @@ impl Engine {
         self.publish = true;
         let reason = result.as_ref().err().map(|error| error.reason);
         self.requests.count(took, reason);
-        // A pause that ends with the answer is measured before the document is judged.
-        if self.pauses.is_running() {
-            self.tick(now);
-        }
         let answer = match result {
             Ok(answer) => answer,
             Err(error) => return self.poll_failed(error, now),

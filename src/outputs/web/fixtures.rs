@@ -63,6 +63,7 @@ pub(super) fn snapshot_after(documents: &[(u64, Value)]) -> Snapshot {
                 anomalies,
             }),
             took: Duration::ZERO,
+            late: Duration::ZERO,
         };
         engine.handle(input, at(*seconds));
         snapshot = engine.snapshot(at(*seconds));

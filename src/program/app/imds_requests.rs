@@ -22,6 +22,7 @@ use crate::{
     core::{
         approval::REQUEST_TIMEOUT,
         engine::{Engine, Input},
+        pause::lateness,
     },
     program::config::ImdsSettings,
 };
@@ -163,8 +164,10 @@ impl ImdsRequests {
             ImdsRequest::Approve(_) => self.settings.timeout.min(REQUEST_TIMEOUT),
         };
         let completion = Box::pin(async move {
+            let since = clock.now();
             sleep(delay).await;
             let began = clock.now();
+            let late = lateness(since, began, delay);
             let took = || elapsed(began, clock.now());
             let input = match next {
                 ImdsRequest::Identify => {
@@ -179,6 +182,7 @@ impl ImdsRequests {
                     Input::Polled {
                         result,
                         took: took(),
+                        late,
                     }
                 }
                 ImdsRequest::Approve(id) => {
@@ -204,7 +208,7 @@ impl ImdsRequests {
 
     fn record(&mut self, request: &ImdsRequest, began: Moment, input: &Input) {
         match (request, input) {
-            (ImdsRequest::Poll { is_long }, Input::Polled { result, took }) => {
+            (ImdsRequest::Poll { is_long }, Input::Polled { result, took, .. }) => {
                 let error = result.as_ref().err().cloned();
                 let reason = error.as_ref().map(|error| error.reason);
                 let ended = began.monotonic + *took;

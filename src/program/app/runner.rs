@@ -40,7 +40,7 @@ pub(super) struct Runner {
     pub(super) delays: ProcessDelays,
 }
 
-/// When pauses of this VM are looked for, while it has an event.
+/// When pauses of this VM are looked for, while it has an event that can start soon.
 pub(super) fn pause_ticks() -> Interval {
     let mut ticks = interval(pause::PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -85,10 +85,11 @@ impl Runner {
     }
 
     async fn next_input(&mut self) -> Input {
+        let ticks_in = self.engine.ticks_in(self.clock.now());
         tokio::select! {
             biased;
             input = notify(&mut self.notifications) => input,
-            _ = self.ticks.tick(), if self.engine.looks_for_pauses() => Input::Tick,
+            () = tick(&mut self.ticks, ticks_in) => Input::Tick,
             result = written(&mut self.state) => Input::StateWritten(result),
             input = self.requests.completed() => input,
         }
@@ -98,7 +99,8 @@ impl Runner {
     async fn handle(&mut self, input: Input) {
         let now = self.clock.now();
         let measures = matches!(input, Input::Tick | Input::Polled { .. });
-        if measures && self.engine.looks_for_pauses() {
+        let was_looking = self.engine.looks_for_pauses();
+        if measures && was_looking {
             let (waited, was_stopped) = self.delays.take();
             let delay = ProcessDelay {
                 waited,
@@ -111,6 +113,10 @@ impl Runner {
             }
         }
         self.apply(input, now).await;
+        if !was_looking && self.engine.looks_for_pauses() {
+            // What was before is no part of the first measurement.
+            self.delays.take();
+        }
     }
 
     async fn apply(&mut self, input: Input, now: Moment) {
@@ -159,6 +165,17 @@ async fn notify(ticks: &mut Interval) -> Input {
         ticks.tick().await;
         system::notify_running();
     }
+}
+
+/// Waits for the next tick; `ticks_in` is the time until ticks are due.
+async fn tick(ticks: &mut Interval, ticks_in: Option<Duration>) {
+    let Some(ticks_in) = ticks_in else {
+        return pending().await;
+    };
+    if !ticks_in.is_zero() {
+        sleep(ticks_in).await;
+    }
+    ticks.tick().await;
 }
 
 async fn written(state: &mut Option<StateWriter>) -> Result<(), String> {

@@ -188,8 +188,8 @@ impl Process {
     }
 
     fn polled(&mut self, result: Result<Answer, RequestError>, now: Moment) -> Vec<Transition> {
-        let took = Duration::ZERO;
-        self.handle(Input::Polled { result, took }, now)
+        let (took, late) = (Duration::ZERO, Duration::ZERO);
+        self.handle(Input::Polled { result, took, late }, now)
     }
 
     fn snapshot(&mut self, now: Moment) -> Snapshot {

@@ -15,7 +15,7 @@ use azure_scheduled_events_exporter::{
     lifecycle::{Transition, TransitionKind},
     metrics::{self, MetricsOptions, exposition::Format},
     otlp::{batch::Batch, log_record::EventName},
-    pause::PERIOD,
+    pause::{PERIOD, lateness},
     server::ServerLimits,
     snapshot::{SeriesScope, Snapshot},
     time::{Moment, Timestamp},
@@ -41,6 +41,8 @@ pub(super) struct World {
     is_running: bool,
     has_rebooted: bool,
     poll_interval: Duration,
+    /// By how much the wait before the next poll was longer than asked for.
+    late: Duration,
     /// The samples of the last scrape.
     scraped: BTreeMap<String, String>,
     server: TestServer,
@@ -75,6 +77,7 @@ impl World {
             is_running: true,
             has_rebooted: false,
             poll_interval,
+            late: Duration::ZERO,
             scraped: BTreeMap::new(),
             server,
             clock,
@@ -143,7 +146,7 @@ impl World {
     }
 
     fn tick(&mut self, report: &mut String) {
-        if self.is_running && self.driven.looks_for_pauses() {
+        if self.is_running && self.driven.ticks() {
             self.handle(Input::Tick, report);
         }
     }
@@ -161,7 +164,7 @@ impl World {
             let is_same = |it: &&Transition| {
                 (Some(it.tracked.event.id.as_str()), it.kind.as_str()) == (id, kind)
             };
-            let position = entries.iter().position(|it| is_same(it));
+            let position = entries.iter().position(is_same);
             describe(
                 entries.remove(position.expect("an entry of the journal")),
                 report,
@@ -173,8 +176,8 @@ impl World {
     }
 
     fn polled(&mut self, result: Result<Answer, RequestError>, report: &mut String) {
-        let took = Duration::ZERO;
-        self.handle(Input::Polled { result, took }, report);
+        let (took, late) = (Duration::ZERO, std::mem::take(&mut self.late));
+        self.handle(Input::Polled { result, took, late }, report);
     }
 
     fn apply_stimulus(&mut self, stimulus: &Stimulus, report: &mut String) {
@@ -206,11 +209,13 @@ impl World {
             } => {
                 // The last tick before the pause, and the first after it.
                 self.tick(report);
-                let monotonic = self.driven.now.monotonic;
+                let before = self.driven.now;
                 self.advance(*length);
                 if *is_monotonic_stopped {
-                    self.driven.now.monotonic = monotonic + PERIOD;
+                    self.driven.now.monotonic = before.monotonic + PERIOD;
                 }
+                // It began when the next poll was due.
+                self.late = lateness(before, self.driven.now, Duration::ZERO);
                 self.tick(report);
             }
             Stimulus::Clock { by, is_forward } => {

@@ -16,7 +16,7 @@ use crate::support::{
     log,
 };
 
-const FREEZE: &str = r#"{"DocumentIncarnation":1,"Events":[{"EventId":"A0000000-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT","Description":"","EventSource":"Platform","DurationInSeconds":5}]}"#;
+const FREEZE: &str = r#"{"DocumentIncarnation":1,"Events":[{"EventId":"A0000000-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Started","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"","Description":"","EventSource":"Platform","DurationInSeconds":5}]}"#;
 const FAILURES: &str = "azure_scheduled_events_state_write_failures_total";
 const PENDING: &str = r#"azure_scheduled_events_pending{event_type="Freeze",scope="self"}"#;
 

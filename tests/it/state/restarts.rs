@@ -3,11 +3,13 @@
 use std::{fs, time::Duration};
 
 use azure_scheduled_events_exporter::{engine::SavedState, state::Directory, time::Timestamp};
+use serde_json::json;
 
 use super::{FIRST_SEEN, Running, at, freeze, member, saved, saved_at, wait_for};
 use crate::support::{
     DEADLINE, FakeImds, Reply,
     collector::{FakeCollector, Received, uid},
+    events::{document, event},
     exporter::Metrics,
     process::{Process, exporter},
     wait_until,
@@ -185,6 +187,36 @@ async fn the_heartbeat_in_the_state_file_continues_while_imds_does_not_respond()
         assert_eq!(document_at.get_or_insert(saved.clone()), &saved);
     }
     assert_eq!(imds.event_requests(), requested, "one request is in flight");
+}
+
+/// No poll is due when the event has only five minutes left.
+#[tokio::test]
+async fn the_heartbeat_is_faster_five_minutes_before_an_event_at_any_poll_interval() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_five_minutes = Timestamp::now().after(Duration::from_secs(302)).rfc1123();
+    let event = event(&json!({"NotBefore": in_five_minutes}));
+    let imds = FakeImds::standing(document(1, [event])).await;
+    let mut arguments = Running::arguments(&imds, folder.path());
+    arguments.retain(|argument| !argument.starts_with("--imds.poll-interval"));
+    arguments.push("--imds.poll-interval=1h".to_owned());
+    let exporter = Running::of(Process::start(arguments)).await;
+    let saved = || {
+        let text = member(folder.path(), "heartbeat_at");
+        serde_json::from_str::<Timestamp>(&text).unwrap()
+    };
+    let pending = "azure_scheduled_events_pending{event_type=\"Freeze\",scope=\"self\"}";
+    exporter
+        .until("the event is known", |it| it.value(pending) == Some(1.0))
+        .await;
+    let mut intervals = Vec::new();
+    while intervals.len() < 3 {
+        let before = saved();
+        let next = || Some(saved()).filter(|saved| *saved != before);
+        let next = wait_until(DEADLINE, "a heartbeat", next).await;
+        intervals.push(next.as_unix_seconds() - before.as_unix_seconds());
+    }
+    assert!(intervals[1..].iter().all(|it| *it < 5.0), "{intervals:?}");
+    assert_eq!(imds.event_requests(), 1);
 }
 
 #[tokio::test]

@@ -23,6 +23,8 @@ use super::log::{self, LogLine};
 pub(crate) struct DrivenEngine {
     engine: Engine,
     pub(crate) now: Moment,
+    /// By how much the wait before the next poll was longer than asked for.
+    pub(crate) late: Duration,
     /// The last one that was published.
     pub(crate) published: Arc<Snapshot>,
     pub(crate) saved: Option<SavedState>,
@@ -67,6 +69,7 @@ impl DrivenEngine {
         let effects = engine.begin(now);
         let mut driven = Self {
             now,
+            late: Duration::ZERO,
             published: Arc::new(engine.snapshot(now)),
             engine,
             saved: None,
@@ -128,8 +131,8 @@ impl DrivenEngine {
     }
 
     pub(crate) fn polled(&mut self, result: Result<Answer, RequestError>) {
-        let took = Duration::ZERO;
-        self.handle(Input::Polled { result, took });
+        let (took, late) = (Duration::ZERO, std::mem::take(&mut self.late));
+        self.handle(Input::Polled { result, took, late });
     }
 
     /// A poll that returns this document.
@@ -158,6 +161,11 @@ impl DrivenEngine {
 
     pub(crate) fn looks_for_pauses(&self) -> bool {
         self.engine.looks_for_pauses()
+    }
+
+    /// Whether ticks are due.
+    pub(crate) fn ticks(&self) -> bool {
+        self.engine.ticks_in(self.now) == Some(Duration::ZERO)
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

@@ -72,8 +72,7 @@ impl Setup {
             document,
             anomalies,
         });
-        let took = Duration::ZERO;
-        self.engine.handle(Input::Polled { result, took }, self.now);
+        self.polled(result);
     }
 
     fn fail(&mut self, seconds: u64) {
@@ -85,8 +84,13 @@ impl Setup {
             retry_after: None,
             is_unsent: false,
         };
-        let (result, took) = (Err(error), Duration::ZERO);
-        self.engine.handle(Input::Polled { result, took }, self.now);
+        self.polled(Err(error));
+    }
+
+    fn polled(&mut self, result: Result<Answer, crate::azure::RequestError>) {
+        let (took, late) = (Duration::ZERO, Duration::ZERO);
+        let input = Input::Polled { result, took, late };
+        self.engine.handle(input, self.now);
     }
 
     fn update(&mut self) -> Snapshot {
