@@ -46,23 +46,18 @@ impl Schedule {
     }
 
     /// The snapshot was pushed. The next push is due after the interval, or after the delay of a failed push; a change
-    /// ends that delay unless the collector asked for it.
+    /// ends that delay.
     pub(crate) fn pushed(
         &mut self,
         snapshot: &Snapshot,
         now: MonotonicTime,
         delay: Option<Duration>,
-        is_requested: bool,
     ) {
         self.events = Arc::clone(&snapshot.events);
         self.is_identified = snapshot.identity.is_some();
         let delay = delay.unwrap_or(self.interval);
         self.next_at = now + delay;
-        self.next_change_at = if is_requested {
-            self.next_at
-        } else {
-            now + delay.min(MIN_INTERVAL)
-        };
+        self.next_change_at = now + delay.min(MIN_INTERVAL);
     }
 }
 
@@ -100,23 +95,20 @@ mod tests {
     }
 
     #[test]
-    fn a_change_ends_the_backoff_but_not_a_delay_that_the_collector_asked_for() {
+    fn a_change_ends_the_backoff() {
         let (known, changed) = (snapshot(&["a"]), snapshot(&["a", "b"]));
         let mut schedule = Schedule::new(MINUTE, seconds(0));
-        schedule.pushed(&known, seconds(100), Some(Duration::from_secs(30)), false);
+        schedule.pushed(&known, seconds(100), Some(Duration::from_secs(30)));
         assert_eq!(schedule.due_at(&known), seconds(130));
         assert_eq!(schedule.due_at(&changed), seconds(101));
-        schedule.pushed(&known, seconds(101), Some(Duration::from_secs(30)), true);
-        assert_eq!(schedule.due_at(&known), seconds(131));
-        assert_eq!(schedule.due_at(&changed), seconds(131));
-        schedule.pushed(&changed, seconds(131), None, false);
+        schedule.pushed(&changed, seconds(131), None);
         assert_eq!(schedule.due_at(&known), seconds(132));
     }
 
     #[test]
     fn an_interval_shorter_than_a_second_is_kept() {
         let mut schedule = Schedule::new(Duration::from_millis(100), seconds(0));
-        schedule.pushed(&snapshot(&[]), seconds(10), None, false);
+        schedule.pushed(&snapshot(&[]), seconds(10), None);
         let next_at = seconds(10) + Duration::from_millis(100);
         assert_eq!(schedule.due_at(&snapshot(&["a"])), next_at);
         assert_eq!(schedule.due_at(&snapshot(&[])), next_at);

@@ -97,7 +97,7 @@ impl Textfile {
                 continue;
             }
             let written = self.replace(&snapshot).await;
-            schedule.pushed(&snapshot, now, None, false);
+            schedule.pushed(&snapshot, now, None);
             if let Err(error) = &written {
                 let failures = &self.outputs.textfile_write_failures;
                 failures.fetch_add(1, Ordering::Relaxed);

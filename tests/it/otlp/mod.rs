@@ -14,10 +14,13 @@ mod tls;
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::output_counters::{DropReason, ExportFailure};
+use azure_scheduled_events_exporter::{
+    otlp::sender::RetryTiming,
+    output_counters::{DropReason, ExportFailure},
+};
 use tokio::time::timeout;
 
-use self::sending::{Sending, base, event, numbers, text};
+use self::sending::{Sending, TIMING, base, event, numbers, text};
 use crate::support::{
     DEADLINE, FakeImds,
     collector::{Answer, FakeCollector},
@@ -83,6 +86,42 @@ async fn retry_after_is_honoured() {
     sending.until(|counts| counts.exported == 2).await;
     let received = collector.received();
     assert!(received[1].at - received[0].at >= Duration::from_millis(990));
+}
+
+/// The empty request at the start, too, is sent to a receiver that is short of something.
+#[tokio::test]
+async fn a_delay_after_the_first_request_holds_for_what_follows() {
+    let server = FakeCollector::scripted([]).await;
+    server.answer_probes(Answer::retry_after(503, "2"));
+    let mut sending = Sending::start(&base(&server), &[], None);
+    sending
+        .until(|counts| counts.failures[&ExportFailure::Status5xx] == 1)
+        .await;
+    let begin = tokio::time::Instant::now();
+    server.answer_probes(Answer::status(200));
+    sending.append([1]).await;
+    sending.until(|counts| counts.exported == 1).await;
+    assert!(begin.elapsed() >= Duration::from_millis(1_900));
+}
+
+/// A delay that is shorter than our own backoff does not replace it.
+#[tokio::test]
+async fn a_small_delay_does_not_switch_the_backoff_off() {
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::retry_after(503, "1"));
+    let timing = RetryTiming {
+        initial_backoff: Duration::from_secs(3),
+        max_backoff: Duration::from_secs(3),
+        ..TIMING
+    };
+    let mut sending = Sending::start_with(timing, &base(&collector), &[], None);
+    sending.append([1]).await;
+    sending
+        .until(|counts| counts.failures[&ExportFailure::Status5xx] >= 2)
+        .await;
+    let received = collector.received();
+    // With jitter it is at least half.
+    assert!(received[1].at - received[0].at >= Duration::from_millis(1_490));
 }
 
 #[tokio::test]

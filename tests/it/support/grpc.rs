@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{net::TcpListener, task::JoinHandle};
 
 /// The end of a call.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum CallEnd {
     /// The code and more trailers.
     Status(u32, Vec<(&'static str, String)>),

@@ -1,36 +1,31 @@
-//! The connection to the collector of one signal.
+//! The connection to the collector of one signal: what its responses mean for the counters, the log and the next request.
 
 use std::{io, time::Duration};
 
 use bytes::Bytes;
-use reqwest::{
-    Client,
-    header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TE},
+use opentelemetry_otlp::{LogExporter, SpanExporter};
+use opentelemetry_sdk::{
+    Resource,
+    logs::{LogBatch, LogExporter as _, SdkLogRecord},
+    trace::{SpanData, SpanExporter as _},
 };
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
 use tracing::{info, warn};
 
 use super::{
-    client, grpc,
     response::{Disposition, Retry},
+    transport::Transport,
 };
 use crate::{
-    base::{backoff::backoff, log_id, time::Clock, worker::Worker},
-    http::client::{
-        http::{self, read_up_to},
-        proxy,
-        resolver::Resolver,
-        retry::retry_after,
-        url::{self, Secrets},
-    },
+    base::{backoff::backoff, log_id, time::Clock},
     outputs::{
-        metrics::exposition::gzip,
-        otlp::settings::{ExporterSettings, Protocol},
+        otlp::{resource::scope, settings::ExporterSettings},
         output_counters::{ExportCounts, ExportFailure},
     },
 };
-
-const MAX_BODY_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryTiming {
@@ -56,17 +51,14 @@ impl Default for RetryTiming {
 
 #[derive(Debug)]
 pub struct Connection {
-    pub(super) settings: ExporterSettings,
-    secrets: Secrets,
+    transport: Transport,
     pub(super) clock: Clock,
     pub(super) timing: RetryTiming,
     pub(crate) counts: watch::Sender<ExportCounts>,
-    /// Reads certificates and resolves host names.
-    worker: Worker,
-    /// `None` until the first attempt, and after some failures.
-    client: Option<Client>,
     /// Consecutive failures.
     pub(super) failures: u32,
+    /// The collector asked to send nothing before this.
+    not_before: Option<Instant>,
     last_failure: Option<ExportFailure>,
     /// The last warning of the collector, which came with a request that it accepted.
     warning: String,
@@ -79,30 +71,40 @@ impl Connection {
     /// When the system has no thread left.
     pub fn new(settings: &ExporterSettings, clock: Clock, timing: RetryTiming) -> io::Result<Self> {
         Ok(Self {
-            settings: settings.clone(),
-            secrets: http::secrets(&settings.endpoint, &settings.headers),
+            transport: Transport::new(settings, clock)?,
             clock,
             timing,
             counts: watch::Sender::default(),
-            worker: Worker::start("otlp")?,
-            client: None,
             failures: 0,
+            not_before: None,
             last_failure: None,
             warning: String::new(),
         })
     }
 
+    pub(super) fn settings(&self) -> &ExporterSettings {
+        self.transport.settings()
+    }
+
+    /// Waits as long as the collector asked for, whatever is to be sent.
+    pub(super) async fn permitted(&self) {
+        if let Some(at) = self.not_before {
+            sleep_until(at).await;
+        }
+    }
+
     /// Sends an empty request, so that a wrong endpoint is known before there is something to send. A failure is counted
     /// and logged.
     pub(super) async fn probe(&mut self) -> Result<(), Retry> {
-        let retry = match self.attempt(Bytes::new()).await {
+        let disposition = self.transport.post(Bytes::new()).await;
+        let retry = match self.judged(disposition) {
             Disposition::Accepted { .. } => {
                 self.recovered();
                 info!(
-                    endpoint = self.settings.shown_endpoint(),
-                    proxy = self.shown_proxy(),
+                    endpoint = self.settings().shown_endpoint(),
+                    proxy = self.transport.shown_proxy(),
                     "the receiver of {} answers",
-                    self.settings.signal.records()
+                    self.settings().signal.records()
                 );
                 return Ok(());
             }
@@ -116,10 +118,50 @@ impl Connection {
         Err(retry)
     }
 
-    /// Sends one request with this body. Counts and logs a failure that is retried, and logs the first of equal
-    /// warnings of the collector.
+    /// Sends spans as one request.
+    pub(super) async fn export_spans(
+        &mut self,
+        spans: Vec<SpanData>,
+        resource: &Resource,
+    ) -> Disposition {
+        let transport = &self.transport;
+        let exported = async {
+            let builder = SpanExporter::builder().with_http();
+            let mut exporter = transport.configure(builder).build()?;
+            exporter.set_resource(resource);
+            Ok(exporter.export(spans).await?)
+        };
+        let disposition = transport.answer(exported).await;
+        self.judged(disposition)
+    }
+
+    /// Sends log records as one request.
+    pub(super) async fn export_logs(
+        &mut self,
+        records: &[SdkLogRecord],
+        resource: &Resource,
+    ) -> Disposition {
+        let transport = &self.transport;
+        let exported = async {
+            let builder = LogExporter::builder().with_http();
+            let mut exporter = transport.configure(builder).build()?;
+            exporter.set_resource(resource);
+            let scope = scope();
+            let records: Vec<_> = records.iter().map(|record| (record, &scope)).collect();
+            Ok(exporter.export(LogBatch::new(&records)).await?)
+        };
+        let disposition = transport.answer(exported).await;
+        self.judged(disposition)
+    }
+
+    /// Sends a request with this body.
     pub(super) async fn attempt(&mut self, body: Bytes) -> Disposition {
-        let disposition = self.post(body).await.unwrap_or_else(Disposition::Retry);
+        let disposition = self.transport.post(body).await;
+        self.judged(disposition)
+    }
+
+    /// Counts and logs a failure that is retried, and logs the first of equal warnings of the collector.
+    fn judged(&mut self, disposition: Disposition) -> Disposition {
         let is_up = !matches!(disposition, Disposition::Retry(_));
         self.counts.send_modify(|counts| counts.is_up = Some(is_up));
         match &disposition {
@@ -129,94 +171,21 @@ impl Connection {
             } if self.warning != *message => {
                 self.warning.clone_from(message);
                 if !message.is_empty() {
-                    let records = self.settings.signal.records();
+                    let records = self.settings().signal.records();
                     warn!(message, "collector accepted {records} with a warning");
                 }
             }
-            Disposition::Retry(Retry {
-                reason, message, ..
-            }) => {
+            Disposition::Retry(retry) => {
                 // Certificates may have been renewed, and HTTP/2 would keep a connection that is dead.
-                if [ExportFailure::Tls, ExportFailure::Timeout].contains(reason) {
-                    self.client = None;
+                if [ExportFailure::Tls, ExportFailure::Timeout].contains(&retry.reason) {
+                    self.transport.reconnect();
                 }
-                self.failed(*reason, message);
+                self.not_before = retry.after.map(|delay| Instant::now() + delay);
+                self.failed(retry.reason, &retry.message);
             }
             _ => {}
         }
         disposition
-    }
-
-    async fn post(&mut self, mut body: Bytes) -> Result<Disposition, Retry> {
-        let client = self.client().await?;
-        let settings = &self.settings;
-        let is_grpc = settings.protocol == Protocol::Grpc;
-        let compressed = settings.gzip.then(|| gzip(&body)).and_then(Result::ok);
-        let is_compressed = compressed.is_some();
-        body = compressed.map_or(body, Into::into);
-        let mut encoding = CONTENT_ENCODING;
-        let mut request = if is_grpc {
-            body = grpc::frame(&body, is_compressed);
-            encoding = HeaderName::from_static("grpc-encoding");
-            let url = url::under(&settings.endpoint, settings.signal.grpc_path());
-            let request = client.post(url).header(TE, "trailers");
-            request.header(CONTENT_TYPE, "application/grpc")
-        } else {
-            let request = client.post(settings.endpoint.clone());
-            // hyper omits the length of an empty body, and servers answer 411.
-            let request = request.header(CONTENT_LENGTH, body.len());
-            request.header(CONTENT_TYPE, "application/x-protobuf")
-        };
-        if is_compressed {
-            request = request.header(encoding, "gzip");
-        }
-        let request = request.timeout(settings.timeout);
-        let request = request.headers(settings.headers.clone()).body(body);
-        let mut response = request
-            .send()
-            .await
-            .map_err(|error| Retry::unanswered(error, settings, &self.secrets))?;
-        if is_grpc && grpc::is_grpc(&response) {
-            let read = grpc::read(response, MAX_BODY_BYTES).await;
-            let (headers, message) =
-                read.map_err(|error| Retry::unanswered(error, settings, &self.secrets))?;
-            return Ok(grpc::disposition(
-                &headers,
-                message,
-                settings,
-                &self.secrets,
-            ));
-        }
-        let body = read_up_to(&mut response, MAX_BODY_BYTES).await;
-        let retry_after = retry_after(response.headers(), self.clock.now().wall);
-        let (status, headers) = (response.status(), response.headers());
-        Ok(Disposition::of(
-            status,
-            headers,
-            retry_after,
-            body,
-            settings,
-            &self.secrets,
-        ))
-    }
-
-    async fn client(&mut self) -> Result<Client, Retry> {
-        if let Some(client) = &self.client {
-            return Ok(client.clone());
-        }
-        let settings = self.settings.clone();
-        let resolver = Resolver::new(self.worker.clone());
-        let made = self
-            .worker
-            .run_while_awaited(move || client::of(&settings, resolver));
-        match made.await {
-            Some(Ok(client)) => Ok(self.client.insert(client).clone()),
-            Some(Err(message)) => Err(Retry::new(ExportFailure::Tls, message)),
-            None => {
-                let message = "the thread that reads files and resolves host names hangs";
-                Err(Retry::new(ExportFailure::Connect, message.to_owned()))
-            }
-        }
     }
 
     /// Counts a failure, and logs the first of consecutive ones and a change of the reason.
@@ -228,32 +197,25 @@ impl Connection {
                 name: log_id::EXPORT_FAILED,
                 reason = reason.as_str(),
                 error = message,
-                endpoint = self.settings.shown_endpoint(),
-                proxy = self.shown_proxy(),
+                endpoint = self.settings().shown_endpoint(),
+                proxy = self.transport.shown_proxy(),
                 "{} export failed",
-                self.settings.signal.as_str()
+                self.settings().signal.as_str()
             );
         }
     }
 
-    /// The proxy for messages, without secrets.
-    fn shown_proxy(&self) -> Option<String> {
-        client::proxy_of(&self.settings).as_ref().map(proxy::shown)
-    }
-
     pub(super) fn recovered(&mut self) {
         if self.last_failure.take().is_some() {
-            info!(name: log_id::EXPORT_RECOVERED, "{} export recovered", self.settings.signal.as_str());
+            info!(name: log_id::EXPORT_RECOVERED, "{} export recovered", self.settings().signal.as_str());
         }
         self.failures = 0;
     }
 
-    /// The time until the next attempt.
+    /// Our own backoff before the next attempt, or longer if the collector asked for that.
     pub(super) fn retry_delay(&self, retry: &Retry) -> Duration {
-        let timing = &self.timing;
-        retry.after.unwrap_or_else(|| {
-            let (first, max) = (timing.initial_backoff, timing.max_backoff);
-            backoff(first, max, self.failures, fastrand::f64())
-        })
+        let (first, max) = (self.timing.initial_backoff, self.timing.max_backoff);
+        let own = backoff(first, max, self.failures, fastrand::f64());
+        own.max(retry.after.unwrap_or_default())
     }
 }

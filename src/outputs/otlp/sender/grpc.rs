@@ -1,8 +1,9 @@
 //! One unary gRPC call in an HTTP/2 request (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>), and what
 //! its status means for a batch (<https://opentelemetry.io/docs/specs/otlp/#otlpgrpc-response>).
 //!
-//! The codes that the specification retries are retried, `RESOURCE_EXHAUSTED` only with `RetryInfo`. As over HTTP, this
-//! exporter also keeps the batch where the cause is usually the configuration or a fault of the collector.
+//! The codes that the specification retries are retried, and `RESOURCE_EXHAUSTED` also without `RetryInfo`, as 429 is over
+//! HTTP: a collector that is short of memory answers so. As over HTTP, this exporter also keeps the batch where the cause
+//! is usually the configuration or a fault of the collector.
 
 use std::time::Duration;
 
@@ -16,7 +17,10 @@ use reqwest::{
     header::{CONTENT_TYPE, HeaderMap},
 };
 
-use super::response::{Disposition, MAX_MESSAGE, MAX_RETRY_AFTER, Retry};
+use super::{
+    answer::gunzip,
+    response::{Disposition, MAX_MESSAGE, MAX_RETRY_AFTER, Retry},
+};
 use crate::{
     http::client::{http::excerpt, url::Secrets},
     outputs::otlp::settings::ExporterSettings,
@@ -111,8 +115,14 @@ pub(super) async fn read(
             Err(frame) => headers.extend(frame.into_trailers().unwrap_or_default()),
         }
     }
-    let message = read.len().min(PREFIX_BYTES);
-    Ok((headers, read.freeze().slice(message..)))
+    let is_compressed = read.first() == Some(&1);
+    let message = read.split_off(read.len().min(PREFIX_BYTES)).freeze();
+    let message = if is_compressed {
+        gunzip(message, max)
+    } else {
+        message
+    };
+    Ok((headers, message))
 }
 
 /// What becomes of a batch, by the end of its call.
@@ -129,7 +139,7 @@ pub(super) fn disposition(
         return Disposition::Retry(Retry::new(ExportFailure::NotOtlp, problem));
     };
     if code == 0 {
-        return Disposition::accepted(message, secrets);
+        return Disposition::accepted(&message, secrets);
     }
     let said = text("grpc-message").unwrap_or_default();
     let said: Vec<u8> = percent_decode_str(said).collect();
@@ -141,13 +151,13 @@ pub(super) fn disposition(
         message.push_str(&settings.pipeline_hint());
     }
     let (reason, may_be_the_batch) = match code {
-        8 if delay.is_some() => (ExportFailure::Throttled, false),
+        8 if !is_too_large => (ExportFailure::Throttled, false),
         4 => (ExportFailure::Timeout, false),
         1 | 10 | 11 | 14 | 15 => (ExportFailure::Status5xx, false),
         2 | 13 => (ExportFailure::Status5xx, true),
         7 | 12 | 16 => (ExportFailure::Status4xx, true),
         _ => {
-            let reason = if code == 8 && is_too_large {
+            let reason = if code == 8 {
                 ExportFailure::TooLarge
             } else {
                 ExportFailure::Rejected
@@ -158,9 +168,7 @@ pub(super) fn disposition(
     Disposition::Retry(Retry {
         reason,
         message,
-        after: delay
-            .filter(|delay| !delay.is_zero())
-            .map(|delay| delay.min(MAX_RETRY_AFTER)),
+        after: delay.map(|delay| delay.min(MAX_RETRY_AFTER)),
         may_be_the_batch,
     })
 }
@@ -212,8 +220,8 @@ mod tests {
         for code in 0..=17 {
             let expected = match code {
                 0 => "accepted",
-                3 | 5 | 6 | 8 | 9 => "refused",
-                1 | 4 | 10 | 11 | 14 | 15 | 17 => "in order",
+                3 | 5 | 6 | 9 => "refused",
+                1 | 4 | 8 | 10 | 11 | 14 | 15 | 17 => "in order",
                 _ => "after others",
             };
             let found = match of(code, &[]) {
@@ -227,11 +235,11 @@ mod tests {
     }
 
     #[test]
-    fn resource_exhausted_waits_for_the_delay_in_its_details() {
+    fn resource_exhausted_is_retried_after_the_delay_in_its_details() {
         for (seconds, nanos, expected) in [
             (7, 500_000_000, Some(Duration::from_millis(7_500))),
             (86_400, 0, Some(MAX_RETRY_AFTER)),
-            (0, 0, None),
+            (0, 1, Some(Duration::from_nanos(1))),
         ] {
             for padding in ["", "=", "=="] {
                 let details = format!("{}{padding}", details(seconds, nanos));
@@ -244,10 +252,13 @@ mod tests {
             }
         }
         for unreadable in ["", "?", "AAAA", &details(-1, 0), &details(1, -1)] {
-            let disposition = of(8, &[("grpc-status-details-bin", unreadable)]);
-            assert!(
-                matches!(disposition, Disposition::Refused { .. }),
-                "{unreadable}"
+            let Disposition::Retry(retry) = of(8, &[("grpc-status-details-bin", unreadable)])
+            else {
+                panic!("{unreadable} is not retried");
+            };
+            assert_eq!(
+                (retry.reason, retry.after),
+                (ExportFailure::Throttled, None)
             );
         }
     }

@@ -59,7 +59,7 @@ pub async fn run(
     source: MetricSource,
     stop: CancellationToken,
 ) {
-    let exporter = &connection.settings;
+    let exporter = connection.settings();
     info!(
         endpoint = exporter.shown_endpoint(),
         gzip = exporter.gzip,
@@ -109,6 +109,7 @@ impl MetricPusher {
             () = stop.cancelled() => {}
         }
         loop {
+            self.connection.permitted().await;
             let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&self.source.snapshots.borrow_and_update());
             let now = self.connection.clock.now();
@@ -119,9 +120,8 @@ impl MetricPusher {
                     return;
                 }
                 let delay = retry.as_ref().map(|it| self.connection.retry_delay(it));
-                let is_requested = retry.is_some_and(|it| it.after.is_some());
                 let now = self.connection.clock.now().monotonic;
-                self.schedule.pushed(&snapshot, now, delay, is_requested);
+                self.schedule.pushed(&snapshot, now, delay);
                 continue;
             }
             tokio::select! {

@@ -5,7 +5,7 @@
 //! that may have caused a failure itself, or fails again and again, is sent again after the others. At shutdown the
 //! remaining batches are exported for up to [`RetryTiming::flush_timeout`] and otherwise stay in the spool.
 
-mod client;
+mod answer;
 mod connection;
 mod delta;
 mod grpc;
@@ -14,6 +14,7 @@ pub mod metrics;
 mod response;
 mod sent;
 mod series;
+mod transport;
 
 use std::{future::Future, pin::pin, time::Duration};
 
@@ -38,7 +39,7 @@ const MAX_FAILURES_IN_ORDER: u32 = 8;
 /// Exports until `stop` is cancelled, then flushes the spool.
 pub async fn run(mut connection: Connection, spool: SpoolHandle, stop: CancellationToken) {
     connection.counts = spool.counts();
-    let settings = &connection.settings;
+    let settings = connection.settings();
     let signal = settings.signal;
     info!(
         endpoint = settings.shown_endpoint(),
@@ -96,6 +97,7 @@ struct Sender {
 impl Sender {
     async fn send_until_stopped(&mut self) {
         loop {
+            self.connection.permitted().await;
             let is_stopping = self.stop.is_cancelled();
             let Some((id, batch)) = self.spool.next().await else {
                 if is_stopping {
@@ -118,7 +120,8 @@ impl Sender {
         }
     }
 
-    /// Sends an empty request, until one is accepted. A batch does not wait for that.
+    /// Sends an empty request, until one is accepted. A batch does not wait for that, but for a delay that the collector
+    /// asks for.
     async fn probe(&mut self) {
         let result = tokio::select! {
             result = self.connection.probe() => result,
@@ -138,7 +141,7 @@ impl Sender {
 
     async fn send(&mut self, id: u64, batch: EncodedBatch) -> Result<(), Retry> {
         let count = batch.count();
-        let records = self.connection.settings.signal.records();
+        let records = self.connection.settings().signal.records();
         let disposition = self.connection.attempt(batch.body.clone()).await;
         self.is_probed |= !matches!(disposition, Disposition::Retry(_));
         let (dropped, reason) = match disposition {
@@ -198,7 +201,7 @@ impl Sender {
         }
     }
 
-    /// A new batch ends our own backoff, since a Spot VM has only seconds, but no delay that the collector asked for.
+    /// A new batch ends our own backoff, since a Spot VM has only seconds.
     async fn handle_failure(&self, id: u64, retry: Retry) {
         self.spool.with(Spool::maintain).await;
         if retry.may_be_the_batch || self.connection.failures >= MAX_FAILURES_IN_ORDER {
@@ -210,7 +213,7 @@ impl Sender {
         }
         tokio::select! {
             () = sleep(delay) => {}
-            () = self.spool.appended(), if retry.after.is_none() => {}
+            () = self.spool.appended() => {}
             () = self.stop.cancelled() => {}
         }
     }

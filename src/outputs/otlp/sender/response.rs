@@ -8,13 +8,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
-use prost::Message;
 use reqwest::{
     StatusCode,
     header::{CONTENT_TYPE, HeaderMap, HeaderValue},
 };
 
+use super::answer::{self, PartialSuccess};
 use crate::{
     http::client::{
         error::{causes, is_tls, root_cause},
@@ -116,7 +115,9 @@ impl Disposition {
         settings: &ExporterSettings,
         secrets: &Secrets,
     ) -> Self {
-        let mut message = describe(status, &body, MAX_MESSAGE, secrets);
+        let said = answer::error_message(&body);
+        let said = said.as_deref().map_or(&body[..], str::as_bytes);
+        let mut message = describe(status, said, MAX_MESSAGE, secrets);
         if let Some(target) = redirect(&settings.endpoint, status, headers) {
             message = format!("HTTP {status} to {target}");
         }
@@ -128,7 +129,7 @@ impl Disposition {
         let refused = |reason, message| Self::Refused { reason, message };
         let (reason, may_be_the_batch) = match status.as_u16() {
             200..=299 if is_grpc || is_page(headers, &body) => (ExportFailure::NotOtlp, true),
-            200..=299 => return Self::accepted(body, secrets),
+            200..=299 => return Self::accepted(&body, secrets),
             300..=399 => (ExportFailure::Redirect, true),
             400 if is_https_expected => (ExportFailure::Status4xx, true),
             401 | 403..=405 | 407 | 408 => (ExportFailure::Status4xx, true),
@@ -147,15 +148,11 @@ impl Disposition {
         })
     }
 
-    /// A body that cannot be decoded does not make a success a failure. The responses for log records and metrics have
-    /// the same fields by other names (<https://github.com/open-telemetry/opentelemetry-proto>).
-    pub(super) fn accepted(body: Bytes, secrets: &Secrets) -> Self {
-        let partial = ExportTraceServiceResponse::decode(body)
-            .ok()
-            .and_then(|response| response.partial_success)
-            .unwrap_or_default();
+    /// A body that cannot be read does not make a success a failure.
+    pub(super) fn accepted(body: &[u8], secrets: &Secrets) -> Self {
+        let partial = PartialSuccess::read(body).unwrap_or_default();
         Self::Accepted {
-            rejected: u64::try_from(partial.rejected_spans).unwrap_or(0),
+            rejected: u64::try_from(partial.rejected).unwrap_or(0),
             message: excerpt(partial.error_message.as_bytes(), MAX_MESSAGE, secrets),
         }
     }
@@ -166,9 +163,8 @@ fn is_page(headers: &HeaderMap, body: &Bytes) -> bool {
     let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let is_text = content_type.is_some_and(|it| it.to_ascii_lowercase().starts_with(b"text/"));
     // Go guesses `text/plain` for the protobuf of a warning.
-    let decoded = ExportTraceServiceResponse::decode(body.clone()).unwrap_or_default();
     let is_page = is_text && !body.is_empty() || is_web_page(headers, body);
-    is_page && decoded.partial_success.is_none()
+    is_page && PartialSuccess::read(body).is_none()
 }
 
 impl ExporterSettings {
@@ -207,7 +203,10 @@ impl ExporterSettings {
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry_proto::tonic::collector::trace::v1::ExportTracePartialSuccess;
+    use opentelemetry_proto::tonic::collector::trace::v1::{
+        ExportTracePartialSuccess, ExportTraceServiceResponse,
+    };
+    use prost::Message as _;
     use reqwest::header::HeaderName;
 
     use super::*;
@@ -248,6 +247,19 @@ mod tests {
     }
 
     #[test]
+    fn the_message_of_an_error_is_shown() {
+        let json = br#"{"code":14,"message":"the exporter is not ready","details":[]}"#;
+        let protobuf = b"\x08\x0e\x12\x19the exporter is not ready";
+        for body in [&json[..], protobuf] {
+            let Disposition::Retry(retry) = disposition(503, None, body) else {
+                panic!("503 is not retried");
+            };
+            let expected = "HTTP 503 Service Unavailable: the exporter is not ready";
+            assert_eq!(retry.message, expected);
+        }
+    }
+
+    #[test]
     fn retry_after_is_limited() {
         for (requested, expected) in [(7, 7), (86_400, 300)] {
             let requested = Duration::from_secs(requested);
@@ -283,6 +295,8 @@ mod tests {
         );
         assert_eq!(disposition(200, None, &response(-1, "")), accepted(0, ""));
         assert_eq!(disposition(200, None, b"{}"), accepted(0, ""));
+        let json = br#"{"partialSuccess": {"rejectedSpans": "1", "errorMessage": "no"}}"#;
+        assert_eq!(disposition(200, None, json), accepted(1, "no"));
         assert_eq!(disposition(202, None, b"\xff\xff\xff"), accepted(0, ""));
     }
 
