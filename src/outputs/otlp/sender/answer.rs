@@ -75,11 +75,10 @@ pub(super) fn error_message(body: &[u8]) -> Option<String> {
     Some(message).filter(|message| !message.is_empty())
 }
 
-/// No message of protobuf begins as an object does.
+/// A message of protobuf may begin as an object does, but is none.
 fn json(body: &[u8]) -> Option<Value> {
-    let body = body.trim_ascii_start();
-    let is_object = body.first() == Some(&b'{');
-    is_object.then(|| serde_json::from_slice(body).unwrap_or_default())
+    let json: Option<Value> = serde_json::from_slice(body).ok();
+    json.filter(Value::is_object)
 }
 
 fn member<'a>(object: &'a Value, names: &[&str]) -> Option<&'a Value> {
@@ -145,6 +144,19 @@ mod tests {
         }
         assert_eq!(read(b""), None);
         assert_eq!(read(b"\xff\xff\xff"), None);
+    }
+
+    /// The length of a message may be the code of a brace.
+    #[test]
+    fn a_partial_success_in_protobuf_of_any_length_is_read() {
+        for length in 0..300 {
+            let expected = partial(1, &"x".repeat(length));
+            let response = ExportResponse {
+                partial_success: Some(expected.clone()),
+            };
+            let read = PartialSuccess::read(&response.encode_to_vec());
+            assert_eq!(read, Some(expected), "{length}");
+        }
     }
 
     #[test]
