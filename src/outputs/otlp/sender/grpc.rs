@@ -50,6 +50,9 @@ const CODES: [&str; 17] = [
     "UNAUTHENTICATED",
 ];
 
+/// What Go and C++, Java, and .NET say of a message that is too large. They have no code for it.
+const TOO_LARGE: [&str; 3] = ["larger than", "exceeds maximum size", "exceeds the maximum"];
+
 /// `google.rpc.Status`, as far as it is read.
 #[derive(Clone, PartialEq, Message)]
 struct RpcStatus {
@@ -145,7 +148,7 @@ pub(super) fn disposition(
     let said: Vec<u8> = percent_decode_str(said).collect();
     let said = excerpt(&said, MAX_MESSAGE, secrets);
     let delay = text("grpc-status-details-bin").and_then(retry_delay);
-    let is_too_large = said.contains("larger than");
+    let is_too_large = TOO_LARGE.iter().any(|text| said.contains(text));
     let mut message = format!("gRPC {name}: {said}");
     if code == 12 {
         message.push_str(&settings.pipeline_hint());
@@ -265,13 +268,27 @@ mod tests {
 
     #[test]
     fn the_message_is_decoded_and_tells_a_batch_that_is_too_large() {
-        let said = "grpc: received message larger than max%3A 7 %E2%82%AC";
-        let message =
-            "gRPC RESOURCE_EXHAUSTED: grpc: received message larger than max: 7 €".to_owned();
-        let reason = ExportFailure::TooLarge;
-        assert_eq!(
-            of(8, &[("grpc-message", said)]),
-            Disposition::Refused { reason, message }
-        );
+        // Go and C++, Java, .NET.
+        for (said, decoded) in [
+            (
+                "grpc: received message larger than max%3A 7 %E2%82%AC",
+                "grpc: received message larger than max: 7 €",
+            ),
+            (
+                "gRPC message exceeds maximum size 4194304: 5000000",
+                "gRPC message exceeds maximum size 4194304: 5000000",
+            ),
+            (
+                "Received message exceeds the maximum configured message size.",
+                "Received message exceeds the maximum configured message size.",
+            ),
+        ] {
+            let message = format!("gRPC RESOURCE_EXHAUSTED: {decoded}");
+            let reason = ExportFailure::TooLarge;
+            assert_eq!(
+                of(8, &[("grpc-message", said)]),
+                Disposition::Refused { reason, message }
+            );
+        }
     }
 }
