@@ -8,7 +8,7 @@ mod request_counters;
 use std::{collections::BTreeMap, sync::Arc};
 
 pub use counters::ApprovalResult;
-pub(crate) use counters::{EventCounters, ExemplarCounter, LastEvent, TypeLabel};
+pub(crate) use counters::{EventCounters, ExemplarCounter, TypeLabel};
 pub(crate) use histogram::Histogram;
 pub use request_counters::RequestCounters;
 

@@ -11,10 +11,10 @@ use super::catalog::{Kind, Metric};
 use crate::core::snapshot::{ExemplarCounter, Histogram};
 
 /// A name of the catalog, and the value.
-pub(super) type Label<'a> = (&'static str, Cow<'a, str>);
+pub(in crate::outputs) type Label<'a> = (&'static str, Cow<'a, str>);
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum SampleValue<'a> {
+pub(in crate::outputs) enum SampleValue<'a> {
     /// Not negative in a counter.
     Int(i64),
     Float(f64),
@@ -25,9 +25,9 @@ pub(super) enum SampleValue<'a> {
 
 /// It is not written without samples.
 #[derive(Debug)]
-pub(super) struct Family<'a> {
-    pub(super) metric: &'static Metric,
-    pub(super) samples: Vec<(Vec<Label<'a>>, SampleValue<'a>)>,
+pub(in crate::outputs) struct Family<'a> {
+    pub(in crate::outputs) metric: &'static Metric,
+    pub(in crate::outputs) samples: Vec<(Vec<Label<'a>>, SampleValue<'a>)>,
 }
 
 impl<'a> Family<'a> {

@@ -1,4 +1,4 @@
-//! Metrics of one [`Snapshot`], as OpenMetrics 1.0, as Prometheus text 0.0.4, and as data points of OTLP.
+//! Metrics of one [`Snapshot`], as OpenMetrics 1.0, as Prometheus text 0.0.4, and for the meters of OpenTelemetry.
 //!
 //! No state is kept between scrapes, so no stale series can remain. Unknown values are absent. Label values are
 //! escaped by the encoder of `prometheus-client`.
@@ -6,22 +6,20 @@
 pub mod catalog;
 mod collector;
 pub mod exposition;
-mod family;
-mod points;
+pub(super) mod family;
 mod process;
 
 use std::{fmt, sync::Arc};
 
-use opentelemetry_proto::tonic::metrics::v1::Metric;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, prometheus_text, text},
     registry::Registry,
 };
 
-use self::{collector::Scrape, exposition::Format};
+use self::{collector::Scrape, exposition::Format, family::Family};
 use crate::{
-    base::time::{Moment, Timestamp},
+    base::time::Moment,
     core::snapshot::{SeriesScope, Snapshot},
     outputs::output_counters::OutputCounters,
 };
@@ -69,32 +67,26 @@ impl Collector for Scrape {
     }
 }
 
-/// The metrics of [`render`] for OTLP. The names have no suffixes of types and units, which a receiver adds; counters and
-/// histograms count since `start`.
-///
-/// # Errors
-/// None in practice: the kinds of the samples are those of the catalog.
-pub fn data_points(
+/// Gives the families of [`render`] to `visit`, without that of the identity: receivers of OTLP make `target_info` of the
+/// resource.
+pub(super) fn visit(
     snapshot: &Arc<Snapshot>,
     options: MetricsOptions,
     outputs: &Arc<OutputCounters>,
-    start: Timestamp,
     now: Moment,
-) -> Result<Vec<Metric>, fmt::Error> {
+    mut visit: impl FnMut(&Family<'_>),
+) {
     let scrape = Scrape {
         snapshot: Arc::clone(snapshot),
         options,
         outputs: Arc::clone(outputs),
         now,
     };
-    let mut metrics = Vec::new();
-    scrape.write(&mut |family| {
-        // The resource has the identity. Receivers make `target_info` of it.
-        let is_of_resource = family.metric.name == catalog::VM_INFO.name;
-        if !family.samples.is_empty() && !is_of_resource {
-            metrics.push(points::metric(&family, start, now.wall));
+    let visited = scrape.write(&mut |family| {
+        if family.metric.name != catalog::VM_INFO.name {
+            visit(&family);
         }
         Ok(())
-    })?;
-    Ok(metrics)
+    });
+    debug_assert!(visited.is_ok(), "the visitor does not fail");
 }

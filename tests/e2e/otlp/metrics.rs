@@ -1,5 +1,4 @@
-//! Metrics that are pushed to the Collector and to Prometheus 3 have the names, types and labels of `/metrics`, and are
-//! gone there when they are gone here.
+//! Metrics that are pushed to the Collector and to Prometheus 3 have the names, types and labels of `/metrics`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{
@@ -90,7 +89,7 @@ fn compare(served: &Typed, received: &Typed) -> Result<(), String> {
     Err(format!("missing {missing:#?}, surplus {surplus:#?}"))
 }
 
-/// Prometheus with its OTLP receiver, and with types and exemplars, which it does not store by default.
+/// Prometheus with its OTLP receiver, and with types, which it does not store by default.
 async fn prometheus(folder: &Path) -> (Daemon, String) {
     fs::write(folder.join("empty.yml"), "global: {}\n").unwrap();
     let args = [
@@ -98,7 +97,7 @@ async fn prometheus(folder: &Path) -> (Daemon, String) {
         format!("--storage.tsdb.path={}", folder.join("tsdb").display()),
         "--web.listen-address=127.0.0.1:0".to_owned(),
         "--web.enable-otlp-receiver".to_owned(),
-        "--enable-feature=type-and-unit-labels,exemplar-storage".to_owned(),
+        "--enable-feature=type-and-unit-labels".to_owned(),
     ];
     let program = cached(Tool::Prometheus3, "prometheus", "prometheus");
     let mut daemon = Daemon::start("prometheus-3", &program, args, folder);
@@ -178,52 +177,4 @@ async fn receivers_of_a_push_have_the_names_types_and_labels_of_a_scrape() {
     by_prometheus.until(observed, 1).await;
 
     until_equal(&collector, &by_collector, &api, &by_prometheus).await;
-    let event = served(&by_prometheus).await.unwrap();
-    let of_event = event
-        .keys()
-        .find_map(|series| series.labels.get("event_id"));
-    let trace = of_event.unwrap().replace('-', "").to_lowercase();
-    let exemplars = [
-        ("query", "azure_scheduled_events_observed_total"),
-        ("start", "0"),
-        ("end", "9999999999"),
-    ];
-    let exemplars = query(&api, "query_exemplars", &exemplars).await.unwrap();
-    let [counter] = exemplars.as_slice() else {
-        panic!("{exemplars:?}");
-    };
-    assert_eq!(counter["exemplars"][0]["labels"]["trace_id"], *trace);
-}
-
-/// By themselves, both receivers show a series for five minutes after its last value.
-#[tokio::test]
-async fn receivers_of_a_push_end_a_series_when_it_ends() {
-    let folder = TempDir::new().unwrap();
-    let collector = Collector::start(folder.path()).await;
-    let (_daemon, api) = prometheus(folder.path()).await;
-    let azure = Exporter::simulator(folder.path(), &[]).await;
-    let to_collector = format!("http://{}/v1/metrics", collector.http);
-    let to_prometheus = format!("{api}/otlp/v1/metrics");
-    let mut by_collector = vm("web_0", &azure, folder.path(), &to_collector).await;
-    let mut by_prometheus = vm("web_1", &azure, folder.path(), &to_prometheus).await;
-    let name = "azure_scheduled_event_not_before_countdown_seconds";
-    let countdowns = |of: &Typed| of.keys().filter(|series| series.name == name).count();
-    for (expected, pending) in [(2, 1), (0, 0)] {
-        if pending > 0 {
-            // Two series of a metric end together.
-            let event = |event_type| json!({ "event_type": event_type, "resources": ["web_0", "web_1"], "notice": "900s" });
-            azure
-                .play(json!({ "events": [event("Freeze"), event("Reboot")] }))
-                .await;
-        } else {
-            let clear = client().post(azure.url("/simulator/clear"));
-            let answer = clear.header("content-type", "application/json").send();
-            assert!(answer.await.unwrap().status().is_success());
-        }
-        let series = r#"azure_scheduled_events_pending{event_type="Reboot",scope="self"}"#;
-        by_collector.until(series, pending).await;
-        by_prometheus.until(series, pending).await;
-        until_equal(&collector, &by_collector, &api, &by_prometheus).await;
-        assert_eq!(countdowns(&stored(&api).await.unwrap()), expected);
-    }
 }

@@ -1,4 +1,4 @@
-//! Delta temporality: a receiver that adds deltas has what was counted, whatever happens to the pushes.
+//! Delta temporality: a receiver that adds deltas has what was counted, except for pushes that failed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,11 @@ use opentelemetry_proto::tonic::metrics::v1::{
 
 use super::{
     metrics::pushing,
-    sending::{event, no_event},
+    sending::{event, no_event, text},
 };
 use crate::support::{
-    DEADLINE, FakeImds,
-    collector::{Answer, FakeCollector, Received},
+    DEADLINE, FakeImds, Reply,
+    collector::{FakeCollector, Received},
     exporter::Exporter,
     wait_until,
 };
@@ -108,26 +108,23 @@ impl Sums {
     }
 }
 
+/// The identity of the VM, which becomes known after the first push, makes other series.
 #[tokio::test]
-async fn deltas_add_up_over_failed_and_unanswered_pushes_and_a_restart() {
+async fn deltas_add_up_over_a_new_resource_and_a_restart() {
     let imds = FakeImds::standing(event("Scheduled")).await;
-    // The second push is not received, the third and the fourth are, without an answer.
-    let script = [
-        Answer::status(200),
-        Answer::status(503),
-        Answer::hang(),
-        Answer::reset(),
-        Answer::status(200),
-        Answer::status(429),
-    ];
-    let unreceived = [1, 5];
-    let collector = FakeCollector::scripted(script).await;
+    imds.identity(Reply::ok("{}"));
+    let collector = FakeCollector::scripted([]).await;
     for run in 1..=2_u32 {
         let exporter = Exporter::start(pushing(&imds, &collector, &DELTA));
         let before = collector.received().len();
-        imds.until_requests(imds.event_requests() + 5).await;
         wait_until(DEADLINE, "pushes", || {
-            (collector.received().len() > before + 12).then_some(())
+            (collector.received().len() > before + 5).then_some(())
+        })
+        .await;
+        imds.identity(Reply::ok(r#"{"name": "web_0", "vmId": "a-vm"}"#));
+        wait_until(DEADLINE, "a push of the VM", || {
+            let resource = collector.received().pop()?.metrics.resource_metrics.pop()?;
+            text(&resource.resource?.attributes, "host.id")
         })
         .await;
         imds.now(no_event());
@@ -137,12 +134,13 @@ async fn deltas_add_up_over_failed_and_unanswered_pushes_and_a_restart() {
                     == Some(1.0)
             })
             .await;
+        let requests = "azure_scheduled_events_imds_requests_total";
+        let metrics = exporter.until("requests", |it| it.value(requests) > Some(9.0));
+        metrics.await;
         exporter.stop().await;
         imds.now(event("Scheduled"));
         let received = collector.received();
-        let received = received.iter().enumerate();
-        let stored = received.filter(|(index, _)| !unreceived.contains(index));
-        let sums = Sums::of(stored.map(|(_, received)| received));
+        let sums = Sums::of(&received);
         sums.assert_distinct();
         let observed = sums.total("azure_scheduled_events_observed ");
         assert!(
@@ -154,7 +152,7 @@ async fn deltas_add_up_over_failed_and_unanswered_pushes_and_a_restart() {
         let requests = sums.total("azure_scheduled_events_imds_requests ");
         let timed = sums.total("azure_scheduled_events_imds_request_duration ");
         assert!(
-            requests > 5.0 && (requests - timed).abs() < 0.5,
+            requests > 9.0 && (requests - timed).abs() < 0.5,
             "{requests} {timed}"
         );
     }

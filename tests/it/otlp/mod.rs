@@ -4,12 +4,10 @@ mod backfill;
 mod delta;
 mod grpc;
 mod logs;
-mod metric_requests;
 mod metrics;
 mod refusals;
 mod restarts;
 mod sending;
-mod series;
 mod tls;
 
 use std::time::Duration;

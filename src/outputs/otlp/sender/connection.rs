@@ -3,10 +3,11 @@
 use std::{io, time::Duration};
 
 use bytes::Bytes;
-use opentelemetry_otlp::{LogExporter, SpanExporter};
+use opentelemetry_otlp::{LogExporter, MetricExporter, SpanExporter};
 use opentelemetry_sdk::{
     Resource,
     logs::{LogBatch, LogExporter as _, SdkLogRecord},
+    metrics::{Temporality, data::ResourceMetrics, exporter::PushMetricExporter as _},
     trace::{SpanData, SpanExporter as _},
 };
 use tokio::{
@@ -149,6 +150,26 @@ impl Connection {
             let scope = scope();
             let records: Vec<_> = records.iter().map(|record| (record, &scope)).collect();
             Ok(exporter.export(LogBatch::new(&records)).await?)
+        };
+        let disposition = transport.answer(exported).await;
+        self.judged(disposition)
+    }
+
+    /// Sends metrics as one request.
+    pub(super) async fn export_metrics(
+        &mut self,
+        metrics: &ResourceMetrics,
+        temporality: Temporality,
+    ) -> Disposition {
+        let transport = &self.transport;
+        let exported = async {
+            let builder = MetricExporter::builder().with_http();
+            let builder = builder.with_temporality(temporality);
+            Ok(transport
+                .configure(builder)
+                .build()?
+                .export(metrics)
+                .await?)
         };
         let disposition = transport.answer(exported).await;
         self.judged(disposition)

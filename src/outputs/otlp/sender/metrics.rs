@@ -1,48 +1,30 @@
 //! Pushes the metrics to a collector: at an interval, at once when an event appears or changes, and at shutdown.
 //!
-//! Nothing is stored: a push has the newest values, also after one that failed; only deltas without an answer are
-//! repeated first. It also has the end of the series that receivers may know and that have ended. It reads published snapshots and delays nothing else.
+//! Nothing is stored: a push has the newest values, also after one that failed. It reads published snapshots and delays
+//! nothing else.
 
-use std::{collections::VecDeque, fmt, sync::Arc};
+use std::sync::Arc;
 
-use opentelemetry_proto::{
-    tonic::{
-        collector::metrics::v1::ExportMetricsServiceRequest,
-        metrics::v1::{Metric, ResourceMetrics, ScopeMetrics},
-        resource::v1::Resource,
-    },
-    transform::common::tonic::ResourceAttributesWithSchema,
-};
-use prost::Message as _;
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::{
     connection::Connection,
-    delta::AcceptedTotals,
     flush,
-    metric_requests::{points, requests},
+    meters::{Meters, OwnedFamily},
     response::{Disposition, Retry},
-    series::UnconfirmedPushes,
 };
 use crate::{
-    base::time::{Moment, Timestamp},
+    base::time::Moment,
     core::snapshot::Snapshot,
     outputs::{
-        metrics::{MetricsOptions, data_points},
-        otlp::{
-            resource,
-            settings::{OtlpSettings, Temporality},
-            signal::Signal,
-        },
+        metrics::{self, MetricsOptions},
+        otlp::{resource, settings::OtlpSettings, signal::Signal},
         output_counters::{ExportFailure, OutputCounters},
         schedule::Schedule,
     },
 };
-
-/// Collectors and their proxies accept a megabyte and more.
-const MAX_REQUEST_BYTES: usize = 512 << 10;
 
 /// What the pushes are made of.
 #[derive(Debug)]
@@ -68,17 +50,12 @@ pub async fn run(
     );
     let now = connection.clock.now();
     let flush_timeout = connection.timing.flush_timeout;
-    let is_delta = settings.temporality == Temporality::Delta;
     let mut pusher = MetricPusher {
         schedule: Schedule::new(settings.metric_interval, now.monotonic),
-        start: now.wall,
         connection,
         settings,
         source,
-        unconfirmed: UnconfirmedPushes::default(),
-        totals: is_delta.then(AcceptedTotals::default),
-        unsent: VecDeque::new(),
-        is_accepted: true,
+        meters: None,
     };
     let pushing = pusher.push_until_stopped(&stop);
     flush(Signal::Metrics, flush_timeout, &stop, pushing).await;
@@ -89,16 +66,7 @@ struct MetricPusher {
     source: MetricSource,
     connection: Connection,
     schedule: Schedule,
-    /// When the counters were 0. A different start tells receivers that they were reset, so it changes only if the wall
-    /// clock was set to before it: a point must not be earlier than its start.
-    start: Timestamp,
-    unconfirmed: UnconfirmedPushes,
-    /// With delta temporality.
-    totals: Option<AcceptedTotals>,
-    /// What is left of the last push.
-    unsent: VecDeque<ExportMetricsServiceRequest>,
-    /// Whether all that was sent of the last push was accepted.
-    is_accepted: bool,
+    meters: Option<Meters>,
 }
 
 impl MetricPusher {
@@ -133,102 +101,53 @@ impl MetricPusher {
     }
 
     /// Sends the metrics. Returns the failure if the push is to be repeated.
-    ///
-    /// Deltas that may have been received are repeated as they are, before newer ones: a receiver recognizes a point
-    /// by its series, start and time.
     async fn push(&mut self, snapshot: &Arc<Snapshot>, now: Moment) -> Option<Retry> {
-        if self.totals.is_some()
-            && !self.unsent.is_empty()
-            && let Some(retry) = self.send_unsent().await
-        {
-            return Some(retry);
-        }
-        let request = self.request(snapshot, now).ok()?;
-        self.unsent = requests(request, MAX_REQUEST_BYTES).into();
-        self.is_accepted = true;
-        self.send_unsent().await
-    }
-
-    async fn send_unsent(&mut self) -> Option<Retry> {
-        while let Some(request) = self.unsent.front() {
-            let disposition = self
-                .connection
-                .attempt(request.encode_to_vec().into())
-                .await;
-            if let Disposition::Retry(retry) = disposition {
-                return Some(retry);
+        let mut families: Vec<OwnedFamily> = Vec::new();
+        let (options, outputs) = (self.source.options, &self.source.outputs);
+        metrics::visit(snapshot, options, outputs, now, |it| {
+            families.push(it.into())
+        });
+        let points = families.iter().map(OwnedFamily::points).sum();
+        let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
+        let resource = resource::of(&self.settings, identity, vm_name);
+        let temporality = self.settings.temporality;
+        let meters = self.meters.take();
+        let meters = meters.unwrap_or_else(|| Meters::new(resource.clone(), temporality));
+        let collected = self
+            .meters
+            .insert(meters.observe(resource, families))
+            .collect();
+        let disposition = match collected {
+            Ok(collected) => {
+                self.connection
+                    .export_metrics(&collected, temporality)
+                    .await
             }
-            let request = self.unsent.pop_front()?;
-            match disposition {
-                Disposition::Accepted { rejected, message } => {
-                    self.is_accepted &= self.accepted(points(&request), rejected, &message);
-                    if let Some(totals) = &mut self.totals {
-                        totals.add(&request);
-                    }
-                }
-                Disposition::Refused { reason, message } => {
-                    self.connection.failed(reason, &message);
-                    self.is_accepted = false;
-                }
-                Disposition::Retry(_) => {}
+            Err(message) => {
+                let reason = ExportFailure::Rejected;
+                Disposition::Refused { reason, message }
             }
-        }
-        if self.is_accepted {
-            self.connection.recovered();
-            self.unconfirmed.confirm();
+        };
+        match disposition {
+            Disposition::Accepted { rejected, message } => {
+                self.accepted(points, rejected, &message)
+            }
+            Disposition::Refused { reason, message } => self.connection.failed(reason, &message),
+            Disposition::Retry(retry) => return Some(retry),
         }
         None
     }
 
-    fn request(
-        &mut self,
-        snapshot: &Arc<Snapshot>,
-        now: Moment,
-    ) -> Result<ExportMetricsServiceRequest, fmt::Error> {
-        self.start = self.start.min(now.wall);
-        let (options, outputs) = (self.source.options, &self.source.outputs);
-        let mut metrics = data_points(snapshot, options, outputs, self.start, now)?;
-        if let Some(totals) = &self.totals {
-            totals.subtract_from(&mut metrics);
-        }
-        let live = resource_metrics(&self.settings, snapshot, metrics);
-        Ok(ExportMetricsServiceRequest {
-            resource_metrics: self.unconfirmed.next(live, now),
-        })
-    }
-
-    /// Returns whether the collector took all points. Which ones it rejected is not known: they must not be sent again.
-    fn accepted(&mut self, points: u64, rejected: u64, message: &str) -> bool {
+    /// Which points a collector rejected is not known: they must not be sent again.
+    fn accepted(&mut self, points: u64, rejected: u64, message: &str) {
         let rejected = rejected.min(points);
         let counts = &self.connection.counts;
         counts.send_modify(|counts| counts.exported += points - rejected);
-        if rejected > 0 {
-            let message = format!("{rejected} of {points} points rejected: {message}");
-            self.connection
-                .failed(ExportFailure::PartialSuccess, &message);
+        if rejected == 0 {
+            return self.connection.recovered();
         }
-        rejected == 0
-    }
-}
-
-fn resource_metrics(
-    settings: &OtlpSettings,
-    snapshot: &Snapshot,
-    metrics: Vec<Metric>,
-) -> ResourceMetrics {
-    let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
-    let resource = resource::of(settings, identity, vm_name);
-    let resource = ResourceAttributesWithSchema::from(&resource);
-    ResourceMetrics {
-        resource: Some(Resource {
-            attributes: resource.attributes.0,
-            ..Resource::default()
-        }),
-        scope_metrics: vec![ScopeMetrics {
-            scope: Some((resource::scope(), None).into()),
-            metrics,
-            ..ScopeMetrics::default()
-        }],
-        schema_url: resource.schema_url.unwrap_or_default(),
+        let message = format!("{rejected} of {points} points rejected: {message}");
+        self.connection
+            .failed(ExportFailure::PartialSuccess, &message);
     }
 }

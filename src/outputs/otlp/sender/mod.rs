@@ -7,13 +7,11 @@
 
 mod answer;
 mod connection;
-mod delta;
 mod grpc;
-mod metric_requests;
+mod meters;
 pub mod metrics;
 mod response;
 mod sent;
-mod series;
 mod transport;
 
 use std::{future::Future, pin::pin, time::Duration};

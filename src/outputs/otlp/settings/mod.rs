@@ -10,6 +10,7 @@ mod variables;
 
 use std::time::Duration;
 
+use opentelemetry_sdk::metrics::Temporality;
 use reqwest::{Url, header::HeaderMap};
 
 use self::variables::Variables;
@@ -23,6 +24,7 @@ pub struct OtlpSettings {
     pub exporters: Vec<ExporterSettings>,
     /// `OTEL_METRIC_EXPORT_INTERVAL`: between two pushes of the metrics while no event changes.
     pub metric_interval: Duration,
+    /// Whether counters and histograms count everything since the start of the process, or what is new since the last push.
     pub temporality: Temporality,
     /// `OTEL_SERVICE_NAME`.
     pub service_name: Option<String>,
@@ -38,15 +40,6 @@ pub enum Protocol {
     #[default]
     Http,
     Grpc,
-}
-
-/// What the values of counters and histograms count: everything since the start of the process, or what is new since
-/// the last push that was accepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Temporality {
-    #[default]
-    Cumulative,
-    Delta,
 }
 
 /// The settings of one signal.

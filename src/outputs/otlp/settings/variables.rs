@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use opentelemetry_sdk::metrics::Temporality;
 use percent_encoding::percent_decode_str;
 use reqwest::{
     Url,
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 
-use super::{ExporterSettings, OtlpConfigError, Protocol, Temporality};
+use super::{ExporterSettings, OtlpConfigError, Protocol};
 use crate::{
     base::text::excerpt,
     http::client::{
@@ -22,7 +23,7 @@ use crate::{
 const MAX_VALUE: usize = 64;
 const PROTOCOLS: [(&str, Protocol); 2] =
     [("http/protobuf", Protocol::Http), ("grpc", Protocol::Grpc)];
-/// `lowmemory` differs from `delta` only in kinds of instruments that this exporter does not have.
+/// `lowmemory` differs from `delta` only in how the SDK keeps what it has not sent.
 const TEMPORALITIES: [(&str, Temporality); 3] = [
     ("cumulative", Temporality::Cumulative),
     ("delta", Temporality::Delta),
