@@ -60,6 +60,11 @@ impl Entry {
         self.transition.at
     }
 
+    /// The length of its line in the file.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether the event names or may name this VM, or did before.
     pub fn is_ours(&self) -> bool {
         let was = match self.transition.kind {

@@ -6,6 +6,7 @@
 
 pub mod attribute;
 pub mod batch;
+pub mod cursor;
 pub mod log_record;
 pub mod request;
 mod resource;

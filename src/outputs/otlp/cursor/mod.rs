@@ -1,0 +1,237 @@
+//! How far the journal was sent for one signal, and what goes into the next request. Pure.
+//!
+//! Every entry with spans, or log records, is accepted by the receiver or returned once as dropped. Requests have the
+//! entries in order, until one fails: an entry that may have caused a failure is sent alone, after those that never
+//! failed, so that it keeps nothing else from being sent.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use crate::{
+    core::{
+        journal::{Entry, Journal},
+        lifecycle::SavedCursor,
+    },
+    outputs::output_counters::DropReason,
+};
+
+/// Bytes of the entries of one request, as lines of JSON.
+const MAX_REQUEST_BYTES: usize = 256 << 10;
+/// From this number of consecutive failures on, the content may be the cause, whatever the receiver answers.
+const MAX_FAILURES_IN_ORDER: u32 = 8;
+/// An entry that fails so often while others are accepted is dropped.
+const MAX_PROVEN_FAILURES: u32 = 8;
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestResult {
+    Accepted,
+    /// It must not be sent again.
+    Refused(DropReason),
+    /// Another request may be accepted.
+    MayBeContent,
+    Unavailable,
+}
+
+/// An entry that may have caused a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Failed {
+    /// The request that failed last, counted from the first.
+    request: u64,
+    /// Failures before which another entry was accepted since the one before.
+    proven: u32,
+}
+
+#[derive(Debug, Clone)]
+pub struct Cursor {
+    journal: Arc<str>,
+    /// The number of spans, or log records, of an entry.
+    count: fn(&Entry) -> u64,
+    /// All entries up to this number are done: accepted, dropped, or without records.
+    sent: u64,
+    /// And these.
+    ahead: BTreeSet<u64>,
+    failed: BTreeMap<u64, Failed>,
+    in_flight: Vec<Arc<Entry>>,
+    requests: u64,
+    /// The last request that was accepted.
+    accepted: u64,
+    consecutive_failures: u32,
+    /// The last number that `unsent` counts.
+    counted: u64,
+    unsent: u64,
+}
+
+impl Cursor {
+    /// A signal that was not sent before has only what this process adds.
+    pub fn new(journal: &Journal, saved: Option<&SavedCursor>, count: fn(&Entry) -> u64) -> Self {
+        let before = journal.first.saturating_sub(1);
+        let saved = saved.cloned().unwrap_or(SavedCursor {
+            sent: before,
+            ahead: BTreeSet::new(),
+        });
+        let mut cursor = Self {
+            journal: Arc::clone(&journal.id),
+            count,
+            sent: saved.sent.min(before),
+            ahead: saved.ahead,
+            failed: BTreeMap::new(),
+            in_flight: Vec::new(),
+            requests: 0,
+            accepted: 0,
+            consecutive_failures: 0,
+            counted: journal.newest,
+            unsent: 0,
+        };
+        let entries = journal.after(cursor.sent);
+        cursor.unsent = cursor.records(entries.filter(|entry| !cursor.is_done(entry)));
+        cursor
+    }
+
+    pub fn saved(&self) -> SavedCursor {
+        SavedCursor {
+            sent: self.sent,
+            ahead: self.ahead.clone(),
+        }
+    }
+
+    /// The spans, or log records, of the entries that are not done.
+    pub fn unsent(&self) -> u64 {
+        self.unsent
+    }
+
+    /// The numbers that a restored journal lost before they were sent.
+    pub fn lost(&self, journal: &Journal) -> u64 {
+        let entries = journal.after(self.sent);
+        let read = entries.take_while(|entry| entry.number < journal.first);
+        let read = read.last().map_or(self.sent, |entry| entry.number);
+        let ahead = self.ahead.iter().filter(|number| **number > read);
+        let lost = journal.dropped.saturating_sub(read);
+        lost.saturating_sub(ahead.count() as u64)
+    }
+
+    /// The journal has changed, and `dropped` have fallen off it. Returns the number of records of those that were
+    /// neither sent nor are in flight. Another journal begins anew: the one before was another VM's.
+    pub fn update(&mut self, journal: &Journal, dropped: &[Arc<Entry>]) -> u64 {
+        if self.journal != journal.id {
+            *self = Self::new(journal, None, self.count);
+            return 0;
+        }
+        let dropped = || dropped.iter().filter(|entry| entry.number > self.sent);
+        let gone = dropped().filter(|entry| entry.number > self.counted);
+        let added = self.records(journal.after(self.counted).chain(gone));
+        let lost = dropped().filter(|entry| !self.is_done(entry) && !self.is_in_flight(entry));
+        let lost = self.records(lost);
+        self.unsent = (self.unsent + added).saturating_sub(lost);
+        self.counted = journal.newest;
+        self.advance(journal);
+        lost
+    }
+
+    /// The entries of the next request, which are in flight until [`Self::apply`]. None if nothing is to be sent.
+    pub fn next(&mut self, journal: &Journal) -> Vec<Arc<Entry>> {
+        self.advance(journal);
+        let mut bytes = 0;
+        let untried = journal.after(self.sent).filter(|entry| {
+            let may_be_sent = journal.is_owned || !entry.may_be_foreign;
+            may_be_sent && !self.failed.contains_key(&entry.number) && !self.is_done(entry)
+        });
+        let fitting = untried.take_while(|entry| {
+            let is_first = bytes == 0;
+            bytes += entry.bytes();
+            is_first || bytes <= MAX_REQUEST_BYTES
+        });
+        self.in_flight = fitting.cloned().collect();
+        while self.in_flight.is_empty() {
+            let failed = self.failed.iter().min_by_key(|(_, failed)| failed.request);
+            let Some((&number, _)) = failed else {
+                break;
+            };
+            match journal.get(number) {
+                Some(entry) => self.in_flight.push(Arc::clone(entry)),
+                None => drop(self.failed.remove(&number)),
+            }
+        }
+        self.in_flight.clone()
+    }
+
+    /// The request of the entries in flight ended. Returns those that are not sent again, each with the reason.
+    pub fn apply(
+        &mut self,
+        result: RequestResult,
+        journal: &Journal,
+    ) -> Vec<(Arc<Entry>, DropReason)> {
+        use RequestResult::{Accepted, MayBeContent, Refused, Unavailable};
+        self.requests += 1;
+        self.consecutive_failures = match result {
+            Accepted | Refused(_) => 0,
+            MayBeContent | Unavailable => self.consecutive_failures.saturating_add(1),
+        };
+        let is_in_order =
+            result == Unavailable && self.consecutive_failures < MAX_FAILURES_IN_ORDER;
+        let in_flight = std::mem::take(&mut self.in_flight);
+        let is_single = in_flight.len() == 1;
+        let mut dropped = Vec::new();
+        for entry in in_flight {
+            let reason = match result {
+                Accepted => None,
+                Refused(reason) if is_single => Some(reason),
+                _ if journal.get(entry.number).is_none() => Some(DropReason::SpoolFull),
+                _ if is_in_order || !self.fail(entry.number) => continue,
+                _ => Some(DropReason::Rejected),
+            };
+            self.finish(&entry);
+            dropped.extend(reason.map(|reason| (entry, reason)));
+        }
+        if result == Accepted {
+            self.accepted = self.requests;
+        }
+        self.advance(journal);
+        dropped
+    }
+
+    /// Returns whether the entry has failed so often that it must be the cause.
+    fn fail(&mut self, number: u64) -> bool {
+        let (request, accepted) = (self.requests, self.accepted);
+        let failed = self
+            .failed
+            .entry(number)
+            .or_insert(Failed { request, proven: 0 });
+        failed.proven += u32::from(accepted > failed.request);
+        failed.request = request;
+        failed.proven >= MAX_PROVEN_FAILURES
+    }
+
+    fn finish(&mut self, entry: &Arc<Entry>) {
+        self.failed.remove(&entry.number);
+        self.ahead.insert(entry.number);
+        self.unsent = self.unsent.saturating_sub(self.records([entry]));
+    }
+
+    /// Up to the first entry that is not done. What the journal does not have any more is.
+    fn advance(&mut self, journal: &Journal) {
+        let mut entries = journal.after(self.sent);
+        let first = entries.find(|entry| !self.is_done(entry));
+        self.sent = first.map_or(journal.newest, |entry| entry.number.saturating_sub(1));
+        self.ahead = self.ahead.split_off(&self.sent.saturating_add(1));
+    }
+
+    fn is_done(&self, entry: &Entry) -> bool {
+        self.ahead.contains(&entry.number) || (self.count)(entry) == 0
+    }
+
+    fn is_in_flight(&self, entry: &Entry) -> bool {
+        let mut in_flight = self.in_flight.iter();
+        in_flight.any(|it| it.number == entry.number)
+    }
+
+    fn records<'a>(&self, entries: impl IntoIterator<Item = &'a Arc<Entry>>) -> u64 {
+        let counts = entries.into_iter().map(|entry| (self.count)(entry));
+        counts.sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

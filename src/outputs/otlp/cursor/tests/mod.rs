@@ -1,0 +1,316 @@
+mod properties;
+
+use super::{
+    RequestResult::{Accepted, MayBeContent, Refused, Unavailable},
+    *,
+};
+use crate::{
+    azure::event::EventScope,
+    core::{
+        assessment::fixtures::{at, tracked},
+        lifecycle::{SavedJournal, Transition, TransitionKind},
+    },
+};
+
+const REJECTED: RequestResult = Refused(DropReason::Rejected);
+
+/// An entry with so many records; one without records is about another VM.
+fn entry(records: u64, bytes: usize) -> Entry {
+    let mut event = tracked("Reboot", "Platform", Some(900));
+    event.event.duration_seconds = Some(records);
+    event.event.description = Some("x".repeat(bytes).into());
+    if records == 0 {
+        event.scope = EventScope::Other;
+    }
+    Entry::new(
+        Transition {
+            at: at(0),
+            kind: TransitionKind::Announced,
+            tracked: Arc::new(event),
+        },
+        None,
+    )
+}
+
+fn records(entry: &Entry) -> u64 {
+    let records = entry.transition.tracked.event.duration_seconds;
+    records.unwrap_or(0)
+}
+
+fn numbers(entries: &[Arc<Entry>]) -> Vec<u64> {
+    entries.iter().map(|entry| entry.number).collect()
+}
+
+fn dropped(entries: &[(Arc<Entry>, DropReason)]) -> Vec<(u64, DropReason)> {
+    let entries = entries.iter();
+    entries.map(|(it, reason)| (it.number, *reason)).collect()
+}
+
+/// As the process after a restart finds it, before it is known whose it is.
+fn restored(journal: &Journal) -> Journal {
+    let saved = SavedJournal {
+        id: Arc::clone(&journal.id),
+        newest: journal.newest,
+        ..SavedJournal::default()
+    };
+    let entries = journal.after(0).map(|entry| (**entry).clone()).collect();
+    let mut restored = Journal::restore(&saved, journal.dropped, entries);
+    restored.first = journal.newest + 1;
+    restored
+}
+
+struct Sender {
+    journal: Journal,
+    cursor: Cursor,
+}
+
+impl Sender {
+    /// With entries of so many records each.
+    fn new(entries: &[u64]) -> Self {
+        let journal = Journal::new("a");
+        let cursor = Cursor::new(&journal, None, records);
+        let mut sender = Self { journal, cursor };
+        sender.add(entries.iter().map(|records| entry(*records, 0)));
+        sender
+    }
+
+    fn add(&mut self, entries: impl IntoIterator<Item = Entry>) -> u64 {
+        let dropped = self.journal.append(entries);
+        self.cursor.update(&self.journal, &dropped)
+    }
+
+    fn next(&mut self) -> Vec<u64> {
+        numbers(&self.cursor.next(&self.journal))
+    }
+
+    fn apply(&mut self, result: RequestResult) -> Vec<(u64, DropReason)> {
+        dropped(&self.cursor.apply(result, &self.journal))
+    }
+
+    fn send(&mut self, result: RequestResult) -> Vec<u64> {
+        let sent = self.next();
+        assert_eq!(self.apply(result), [], "{sent:?}");
+        sent
+    }
+
+    fn saved_after(&self, sent: u64) -> SavedCursor {
+        SavedCursor {
+            sent,
+            ..self.cursor.saved()
+        }
+    }
+}
+
+#[test]
+fn entries_are_sent_in_order_and_those_without_records_are_passed_over() {
+    let mut sender = Sender::new(&[0, 2, 0, 1, 0]);
+    assert_eq!(sender.cursor.unsent(), 3);
+    assert_eq!(sender.send(Accepted), [2, 4]);
+    assert_eq!(sender.next(), [0; 0]);
+    let cursor = &sender.cursor;
+    assert_eq!((cursor.unsent(), cursor.saved().sent), (0, 5));
+    sender.add([entry(1, 0)]);
+    assert_eq!(sender.send(Accepted), [6]);
+    assert_eq!(sender.cursor.saved(), Sender::new(&[]).saved_after(6));
+}
+
+#[test]
+fn a_request_has_up_to_256_kib_and_at_least_one_entry() {
+    let mut sender = Sender::new(&[]);
+    let sizes = [100, 100, 100, 300, 0].map(|kib| entry(1, kib << 10));
+    sender.add(sizes);
+    assert_eq!(sender.send(Accepted), [1, 2]);
+    assert_eq!(sender.send(Accepted), [3]);
+    assert_eq!(sender.send(Accepted), [4]);
+    assert_eq!(sender.send(Accepted), [5]);
+}
+
+#[test]
+fn entries_that_may_be_another_vms_wait_and_the_others_are_sent_ahead_of_them() {
+    let mut sender = Sender::new(&[1, 0, 1]);
+    sender.journal = restored(&sender.journal);
+    sender.cursor = Cursor::new(&sender.journal, Some(&SavedCursor::default()), records);
+    assert_eq!(sender.next(), [0; 0]);
+    sender.add([entry(1, 0)]);
+    assert_eq!(sender.send(Accepted), [4]);
+    assert_eq!(sender.next(), [0; 0]);
+    let saved = sender.cursor.saved();
+    assert_eq!((saved.sent, saved.ahead), (0, BTreeSet::from([4])));
+    sender.journal.is_owned = true;
+    assert_eq!(sender.send(Accepted), [1, 3]);
+    assert_eq!(sender.cursor.saved().sent, 4);
+}
+
+#[test]
+fn another_journal_is_sent_from_its_first_entry() {
+    let mut sender = Sender::new(&[1, 1, 1]);
+    assert_eq!(sender.next(), [1, 2, 3]);
+    sender.journal.discard_foreign(&"b".into());
+    sender.add([]);
+    assert_eq!(sender.cursor.unsent(), 3);
+    // The answer to what was sent of the other one says nothing about these.
+    assert_eq!(sender.apply(REJECTED), []);
+    assert_eq!(sender.send(Accepted), [1, 2, 3]);
+    assert_eq!(sender.cursor.unsent(), 0);
+}
+
+#[test]
+fn a_signal_that_was_not_sent_before_has_only_what_this_process_adds() {
+    let journal = restored(&Sender::new(&[1, 1]).journal);
+    let cursor = Cursor::new(&journal, None, records);
+    assert_eq!((cursor.saved().sent, cursor.unsent()), (2, 0));
+    assert_eq!(cursor.lost(&journal), 0);
+}
+
+#[test]
+fn numbers_that_the_journal_lost_before_they_were_sent_are_counted() {
+    let lost = |kept: usize, sent: u64, ahead: &[u64]| {
+        let journal = Sender::new(&[1, 1, 0, 1, 1]).journal;
+        let saved = SavedJournal {
+            id: Arc::clone(&journal.id),
+            newest: journal.newest,
+            ..SavedJournal::default()
+        };
+        let entries = journal.after(0).map(|entry| (**entry).clone());
+        let mut journal = Journal::restore(&saved, 0, entries.take(kept).collect());
+        journal.first = 6;
+        let saved = SavedCursor {
+            sent,
+            ahead: ahead.iter().copied().collect(),
+        };
+        let mut cursor = Cursor::new(&journal, Some(&saved), records);
+        let lost = cursor.lost(&journal);
+        assert_eq!(cursor.next(&journal), []);
+        lost
+    };
+    assert_eq!(lost(5, 0, &[]), 0);
+    assert_eq!(lost(5, 5, &[]), 0);
+    assert_eq!(lost(0, 0, &[]), 5);
+    assert_eq!(lost(0, 3, &[5]), 1);
+    assert_eq!(lost(2, 1, &[]), 3);
+    assert_eq!(lost(2, 4, &[]), 1);
+}
+
+#[test]
+fn several_entries_that_are_refused_are_repeated_singly_and_a_single_one_is_dropped() {
+    let mut sender = Sender::new(&[1, 1, 1]);
+    assert_eq!(sender.send(REJECTED), [1, 2, 3]);
+    sender.add([entry(1, 0)]);
+    assert_eq!(sender.send(Accepted), [4]);
+    assert_eq!(sender.send(Accepted), [1]);
+    assert_eq!(sender.next(), [2]);
+    let too_large = DropReason::TooLarge;
+    assert_eq!(sender.apply(Refused(too_large)), [(2, too_large)]);
+    assert_eq!(sender.send(Accepted), [3]);
+    assert_eq!(sender.next(), [0; 0]);
+    assert_eq!(sender.cursor.saved().sent, 4);
+}
+
+#[test]
+fn what_could_not_be_delivered_is_sent_as_before() {
+    let mut sender = Sender::new(&[1, 1]);
+    for _ in 1..MAX_FAILURES_IN_ORDER {
+        assert_eq!(sender.send(Unavailable), [1, 2]);
+    }
+    sender.add([entry(1, 0)]);
+    assert_eq!(sender.send(Accepted), [1, 2, 3]);
+}
+
+#[test]
+fn after_eight_failures_in_a_row_each_entry_is_sent_singly_after_newer_ones() {
+    let mut sender = Sender::new(&[1, 1]);
+    for _ in 0..MAX_FAILURES_IN_ORDER {
+        assert_eq!(sender.send(Unavailable), [1, 2]);
+    }
+    assert_eq!(sender.send(Unavailable), [1]);
+    assert_eq!(sender.send(Unavailable), [2]);
+    sender.add([entry(1, 0)]);
+    assert_eq!(sender.send(Accepted), [3]);
+    assert_eq!(sender.send(Accepted), [1]);
+    // The next failure is the first one again.
+    assert_eq!(sender.send(Unavailable), [2]);
+    assert_eq!(sender.send(Accepted), [2]);
+}
+
+#[test]
+fn an_entry_that_always_fails_is_dropped_after_eight_failures_while_others_are_accepted() {
+    let mut sender = Sender::new(&[1]);
+    for _ in 0..100 {
+        assert_eq!(sender.send(MayBeContent), [1], "nothing else is accepted");
+    }
+    for other in 2..=MAX_PROVEN_FAILURES.into() {
+        sender.add([entry(1, 0)]);
+        assert_eq!(sender.send(Accepted), [other]);
+        assert_eq!(sender.send(MayBeContent), [1]);
+        assert_eq!(sender.send(MayBeContent), [1]);
+    }
+    sender.add([entry(1, 0)]);
+    assert_eq!(sender.send(Accepted), [9]);
+    assert_eq!(sender.next(), [1]);
+    assert_eq!(sender.apply(MayBeContent), [(1, DropReason::Rejected)]);
+    let cursor = &sender.cursor;
+    assert_eq!((cursor.unsent(), cursor.saved().sent), (0, 9));
+}
+
+#[test]
+fn entries_that_failed_take_turns() {
+    let mut sender = Sender::new(&[1, 1, 1]);
+    assert_eq!(sender.send(MayBeContent), [1, 2, 3]);
+    assert_eq!(sender.send(MayBeContent), [1]);
+    assert_eq!(sender.send(Unavailable), [2]);
+    assert_eq!(sender.send(MayBeContent), [2]);
+    assert_eq!(sender.send(Accepted), [3]);
+    assert_eq!(sender.send(MayBeContent), [1]);
+    assert_eq!(sender.send(Accepted), [2]);
+}
+
+/// So many entries that the former ones fall off, and the first of these; four are left.
+fn displace(sender: &mut Sender) -> u64 {
+    sender.add((0..5).map(|_| entry(1, 450 << 10)))
+}
+
+#[test]
+fn entries_that_fall_off_before_they_were_sent_are_counted_once() {
+    let mut sender = Sender::new(&[2, 0, 3]);
+    assert_eq!(displace(&mut sender), 2 + 3 + 1);
+    assert_eq!(sender.cursor.unsent(), 4);
+    assert_eq!(sender.next(), [5]);
+}
+
+#[test]
+fn the_answer_decides_about_an_entry_in_flight_that_falls_off() {
+    for (result, expected) in [
+        (Accepted, vec![]),
+        (Unavailable, vec![(1, DropReason::SpoolFull)]),
+        (REJECTED, vec![(1, DropReason::Rejected)]),
+    ] {
+        let mut sender = Sender::new(&[2]);
+        assert_eq!(sender.next(), [1]);
+        assert_eq!(displace(&mut sender), 1);
+        assert_eq!(sender.cursor.unsent(), 2 + 4);
+        assert_eq!(sender.apply(result), expected);
+        assert_eq!(sender.cursor.unsent(), 4);
+    }
+}
+
+#[test]
+fn events_of_other_vms_beside_an_unsent_entry_cost_no_request_and_no_memory() {
+    let mut sender = Sender::new(&[1]);
+    assert_eq!(sender.send(MayBeContent), [1]);
+    for _ in 0..10 {
+        sender.add((0..1_000).map(|_| entry(0, 0)));
+        assert_eq!(sender.send(MayBeContent), [1]);
+        assert_eq!(sender.cursor.saved(), SavedCursor::default());
+    }
+    assert_eq!(sender.send(Accepted), [1]);
+    assert_eq!(sender.next(), [0; 0]);
+    assert_eq!(sender.cursor.saved().sent, 10_001);
+}
+
+#[test]
+fn a_saved_cursor_that_is_ahead_of_the_journal_skips_nothing_new() {
+    let mut sender = Sender::new(&[1]);
+    let saved = sender.saved_after(u64::MAX);
+    sender.cursor = Cursor::new(&sender.journal, Some(&saved), records);
+    assert_eq!(sender.send(Accepted), [1]);
+}
