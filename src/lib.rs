@@ -7,26 +7,26 @@
 //! # Data flow
 //!
 //! ```text
-//! imds ──Result──▶ engine ──Effects──▶ app::runner ──▶ spool, state file, snapshot
+//! imds ──Result──▶ engine ──Effects──▶ app::runner ──▶ journal and state on disk, snapshot
 //!                    ▲                        │
 //!                    └── clock, results of effects
 //!
 //! snapshot ──▶ assessment ──▶ metrics, web, alertmanager::alert, otlp::log_record
-//!                             spool, metrics ──▶ otlp::sender
+//!                             journal, metrics ──▶ otlp::sender
 //! output_counters ──▶ metrics
 //! ```
 //!
 //! [`imds`] returns a classified error or a [`document::Answer`]. Only a document can end an event, and a failed poll
 //! has none. The [`engine`] takes the result as an input and returns effects; inside it
 //! [`lifecycle`] compares the document with the tracked events, and [`approval`] decides what to approve. The event
-//! loop in [`app`] performs the effects in their order: what is sent of each change to the spools, the state file, one
-//! immutable [`snapshot::Snapshot`] for every reader. A scrape, the status page, the JSON and the probes take that
+//! loop in [`app`] performs the effects in their order: the [`journal`] of what readers are told and the state go to disk,
+//! then one immutable [`snapshot::Snapshot`] to every reader. A scrape, the status page, the JSON and the probes take that
 //! snapshot once: all values of a response come from the same snapshot. Only what the outputs count is read from the
 //! outputs themselves ([`output_counters`]). The OTLP senders and the Alertmanager pushers run on a thread of their own
 //! and delay nothing.
 //!
 //! From a poll to a span, or a log record: `imds::client` → [`document::parse`] → `Engine::handle(Input::Polled)` →
-//! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → `Effect::Emit` → `otlp::batch::of` → `otlp::spool` →
+//! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → [`journal::Entry`] → `Effect::Publish` → `otlp::cursor` →
 //! `otlp::sender`. The engine knows no output.
 //!
 //! # Folders

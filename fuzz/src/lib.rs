@@ -8,7 +8,7 @@ use azure_scheduled_events_exporter::{
     engine::{Effect, Engine, EngineConfig, Input, SavedState},
     event::EventId,
     metrics::{self, MetricsOptions, exposition::Format},
-    otlp::{batch, request::EncodedBatch, settings::OtlpSettings, signal::Signal},
+    otlp::{log_record, settings::OtlpSettings, trace},
     simulator::Scenario,
     snapshot::SeriesScope,
     time::{Moment, Timestamp},
@@ -61,11 +61,6 @@ pub fn state(text: &[u8]) {
 }
 
 fn start_with(saved: SavedState) {
-    let endpoint = |name: &str| {
-        (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:4318".to_owned())
-    };
-    let otlp = OtlpSettings::from_env(endpoint).expect("the endpoint is valid");
-    let otlp = otlp.expect("there is an endpoint");
     let config = EngineConfig {
         boot_id: Some("1".to_owned()),
         is_persistent: true,
@@ -93,8 +88,10 @@ fn start_with(saved: SavedState) {
         };
         for effect in engine.handle(input, now) {
             if let Effect::Publish { snapshot, .. } = effect {
-                let entries: Vec<_> = snapshot.journal.after(0).cloned().collect();
-                batch::of(&entries, &snapshot, &otlp);
+                for entry in snapshot.journal.after(0) {
+                    trace::spans(&entry.transition, "web_0");
+                    log_record::records(&entry.transition, "web_0", &snapshot);
+                }
             }
         }
         let snapshot = Arc::new(engine.snapshot(now));
@@ -107,13 +104,6 @@ fn start_with(saved: SavedState) {
         );
         text.expect("every state can be scraped");
         now = now.after(Duration::from_secs(1));
-    }
-}
-
-/// A file of a spool: it is read or refused.
-pub fn spool(content: &[u8]) {
-    for signal in [Signal::Traces, Signal::Logs] {
-        EncodedBatch::decode(signal, content.to_vec().into()).ok();
     }
 }
 

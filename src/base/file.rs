@@ -9,7 +9,7 @@ use std::{
 
 use crate::base::system;
 
-/// The operations of the state file and the spool. The process may be killed after any of them.
+/// The operations of the files in the state directory. The process may be killed after any of them.
 pub trait Filesystem: fmt::Debug + Send {
     /// Creates a directory and its parents, with mode 0700 where the system has modes.
     fn make_directory(&mut self, directory: &Path) -> io::Result<()>;

@@ -42,11 +42,11 @@ label_values! {
     pub enum DropReason {
         /// The collector rejected it.
         Rejected = "rejected",
-        /// It was the oldest of a full spool.
+        /// It was the oldest of a full journal.
         SpoolFull = "spool_full",
-        /// Alone, it is larger than the spool, or the collector, accepts.
+        /// Alone, it is larger than the collector accepts.
         TooLarge = "too_large",
-        /// Its spool file could not be read, or it could not be encoded for it.
+        /// The file of the journal was lost or damaged before it was sent.
         Unreadable = "unreadable",
     }
 }
@@ -58,9 +58,8 @@ pub struct ExportCounts {
     pub exported: u64,
     pub failures: BTreeMap<ExportFailure, u64>,
     pub dropped: BTreeMap<DropReason, u64>,
+    /// In the journal, and not sent.
     pub spooled: u64,
-    /// Failed writes to the directory of the spool.
-    pub write_failures: u64,
     /// Whether the receiver took the last request; `None` before the first one.
     pub is_up: Option<bool>,
 }
@@ -72,7 +71,6 @@ impl Default for ExportCounts {
             failures: ExportFailure::ALL.map(|reason| (reason, 0)).into(),
             dropped: DropReason::ALL.map(|reason| (reason, 0)).into(),
             spooled: 0,
-            write_failures: 0,
             is_up: None,
         }
     }
@@ -106,7 +104,7 @@ pub struct OutputCounters {
     pub(crate) spans: OnceLock<watch::Sender<ExportCounts>>,
     /// Unset if no log records are exported.
     pub(crate) log_records: OnceLock<watch::Sender<ExportCounts>>,
-    /// Points and pushes of the metrics, which have no spool; unset if they are not exported.
+    /// Points and pushes of the metrics, which are no part of the journal; unset if they are not exported.
     pub(crate) metrics: OnceLock<watch::Sender<ExportCounts>>,
     pushes: Mutex<PushCounts>,
     /// Failed writes of the file of `--textfile.path`.

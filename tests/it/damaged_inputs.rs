@@ -45,11 +45,6 @@ fn any_state_file_that_is_read_can_be_written_scraped_and_read_again() {
 }
 
 #[test]
-fn any_spool_file_is_read_or_refused() {
-    holds(properties::spool, "fuzz/seeds/spool");
-}
-
-#[test]
 fn any_otlp_environment_is_accepted_or_rejected_in_one_line() {
     holds(properties::environment, "fuzz/seeds/environment");
 }

@@ -1,5 +1,5 @@
 //! One exporter for a long time, at five polls per second: events come and go, the collector and an Alertmanager are
-//! restarted, refuse and hang, IMDS fails, clients disconnect. Memory, descriptors, threads, series, spool and state
+//! restarted, refuse and hang, IMDS fails, clients disconnect. Memory, descriptors, threads, series and state
 //! file stay flat, and every span arrives.
 //!
 //! `SOAK_SECONDS=6000 tests/proof soak` makes as many polls as eight hours at one poll per second.
@@ -187,7 +187,7 @@ impl Peers {
 }
 
 #[tokio::test]
-async fn memory_descriptors_series_and_spool_stay_flat_over_many_events_and_outages() {
+async fn memory_descriptors_and_series_stay_flat_over_many_events_and_outages() {
     let folder = tempfile::tempdir().unwrap();
     let state_directory = folder.path().join("state");
     let mut script = Script::begin();

@@ -102,7 +102,7 @@ pub(super) fn document(events: Vec<Event>) -> Document {
 }
 
 pub(super) fn vm() -> String {
-    vm_key(None, Some(OWN))
+    vm_key(Some(OWN))
 }
 
 pub(super) fn tracker() -> Tracker {

@@ -4,7 +4,7 @@
 pub enum Signal {
     Traces,
     Logs,
-    /// Has no spool: newer values replace older ones.
+    /// No part of the journal: newer values replace older ones.
     Metrics,
 }
 
@@ -20,9 +20,14 @@ impl Signal {
         }
     }
 
+    /// As in the path of its endpoint, and in the state file.
+    pub(crate) fn name(self) -> String {
+        self.variable().to_ascii_lowercase()
+    }
+
     /// Below the general endpoint, over HTTP.
     pub(super) fn path(self) -> String {
-        format!("/v1/{}", self.variable().to_ascii_lowercase())
+        format!("/v1/{}", self.name())
     }
 
     /// Below the endpoint, over gRPC.
@@ -56,15 +61,6 @@ impl Signal {
             Self::Traces => "spans",
             Self::Logs => "log records",
             Self::Metrics => "metric points",
-        }
-    }
-
-    /// The directory of unsent records in the state directory.
-    pub(crate) fn spool_directory(self) -> Option<&'static str> {
-        match self {
-            Self::Traces => Some("spool"),
-            Self::Logs => Some("spool-logs"),
-            Self::Metrics => None,
         }
     }
 }

@@ -14,6 +14,7 @@ mod state_writer;
 mod tasks;
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     net::TcpListener,
     pin::pin,
@@ -38,8 +39,9 @@ use crate::{
     azure::imds::Client,
     base::{log_id, system, time::Clock},
     core::{
-        engine::{Engine, EngineConfig},
+        engine::{Engine, EngineConfig, SavedState},
         journal::Journal,
+        lifecycle::SavedCursor,
     },
     outputs::{
         otlp::sender::metrics::MetricSource, output_counters::OutputCounters, web::WebService,
@@ -77,13 +79,15 @@ pub async fn run(
     let now = clock.now();
     let boot_id = system::boot_id();
     let (state, restored) = StateWriter::open(state, boot_id.as_deref(), now).await?;
+    let journal = Journal::new(random_id());
+    let cursors = cursors(restored.as_ref(), &journal);
     let engine_config = EngineConfig {
         vm_name: imds.vm_name.clone(),
         poll_interval: interval,
         approvals,
         boot_id,
         is_persistent: state.is_some(),
-        journal: Journal::new(random_id()),
+        journal,
         next_journal_id: random_id(),
     };
     let engine = Engine::new(engine_config, restored, now);
@@ -96,7 +100,7 @@ pub async fn run(
     };
     write_textfile(textfile, &source, clock, &mut tasks)?;
     let otlp = otlp
-        .map(|otlp| OtlpOutput::start(otlp, state.as_ref(), source, clock, &mut tasks))
+        .map(|otlp| OtlpOutput::start(&otlp, &cursors, state.is_some(), source, clock, &mut tasks))
         .transpose()?;
     push_alerts(alertmanagers, &snapshots, &counters, clock, &mut tasks)?;
     logging::listening(&listeners, &web.telemetry_path, web_config.as_ref());
@@ -121,6 +125,13 @@ fn random_id() -> Arc<str> {
     let bytes = fastrand::u128(..).to_be_bytes();
     let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
     id.to_string().into()
+}
+
+/// How far an earlier process had sent this journal.
+fn cursors(restored: Option<&SavedState>, journal: &Journal) -> BTreeMap<String, SavedCursor> {
+    let saved = restored.and_then(|saved| saved.journal.as_ref());
+    let saved = saved.filter(|saved| saved.id == journal.id);
+    saved.map(|saved| saved.cursors.clone()).unwrap_or_default()
 }
 
 /// Runs until `stop` is done, then finishes the tasks.

@@ -1,26 +1,26 @@
-//! What the exporter sends: each output is started from its own settings, and takes the changes of events where it sends
-//! each of them.
+//! What the exporter sends: each output is started from its own settings, and takes the journal where it sends each change
+//! of an event.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
-use super::{state_writer::StateWriter, tasks::Tasks};
+use super::tasks::Tasks;
 use crate::{
-    base::{
-        file::OsFilesystem,
-        time::{Clock, Moment},
-        worker::Worker,
+    base::{time::Clock, worker::Worker},
+    core::{
+        journal::{Entry, Journal},
+        lifecycle::SavedCursor,
+        snapshot::Snapshot,
     },
-    core::snapshot::Snapshot,
     outputs::{
         alertmanager::{AlertPusher, Target},
         otlp::{
-            batch,
-            sender::{self, Connection, RetryTiming, metrics::MetricSource},
+            sender::{
+                self, Connection, RecordSource, RetryTiming, SignalQueue, metrics::MetricSource,
+            },
             settings::{ExporterSettings, OtlpSettings},
             signal::Signal,
-            spool::{Spool, SpoolHandle, SpoolLimits},
         },
         output_counters::OutputCounters,
         textfile::Textfile,
@@ -28,45 +28,48 @@ use crate::{
     program::CommandError,
 };
 
-/// The export by OTLP: a spool for each signal that sends every change, and the push of the metrics.
+/// The export by OTLP: a sender for each signal. What is sent of the journal has a queue.
 pub(super) struct OtlpOutput {
-    settings: OtlpSettings,
-    traces: Option<SpoolHandle>,
-    logs: Option<SpoolHandle>,
-    /// The id of the journal, and the number up to which it was sent.
-    sent: (Arc<str>, u64),
+    queues: Vec<(Signal, Arc<SignalQueue>)>,
+    moved: Arc<Notify>,
 }
 
 impl OtlpOutput {
-    /// The spools are in memory without a state directory.
+    /// Continues where an earlier process ended, by the names of the signals; their progress is kept if `is_durable`.
     pub(super) fn start(
-        settings: OtlpSettings,
-        state: Option<&StateWriter>,
+        settings: &OtlpSettings,
+        saved: &BTreeMap<String, SavedCursor>,
+        is_durable: bool,
         source: MetricSource,
         clock: Clock,
         tasks: &mut Tasks,
     ) -> Result<Self, CommandError> {
-        let mut spool = |signal: Signal| -> Result<_, CommandError> {
-            let Some(exporter) = settings.exporter(signal) else {
-                return Ok(None);
-            };
-            let directory = state
-                .zip(signal.spool_directory())
-                .map(|(state, spool)| state.path.join(spool));
-            let (files, limits) = (Box::new(OsFilesystem), SpoolLimits::default());
-            let spool = Spool::open(signal, directory.as_deref(), files, limits);
-            let spool = SpoolHandle::new(spool, state.map(|state| state.worker.clone()));
-            let sending = sender::run(connect(exporter, clock)?, spool.clone(), tasks.stop.clone());
-            tasks.spawn_output("OTLP sender", sending)?;
-            Ok(Some(spool))
+        let mut output = Self {
+            queues: Vec::new(),
+            moved: Arc::default(),
         };
-        let (traces, logs) = (spool(Signal::Traces)?, spool(Signal::Logs)?);
-        let counters = &source.outputs;
-        for (counts, spool) in [(&counters.spans, &traces), (&counters.log_records, &logs)] {
-            if let Some(spool) = spool {
-                // Each signal is started once.
-                counts.set(spool.counts()).ok();
-            }
+        let counters = Arc::clone(&source.outputs);
+        let journal = Arc::clone(&source.snapshots.borrow().journal);
+        for (signal, counts) in [
+            (Signal::Traces, &counters.spans),
+            (Signal::Logs, &counters.log_records),
+        ] {
+            let Some(exporter) = settings.exporter(signal) else {
+                continue;
+            };
+            let (saved, moved) = (saved.get(&signal.name()), Arc::clone(&output.moved));
+            let queue = Arc::new(SignalQueue::new(signal, &journal, saved, moved));
+            // Each signal is started once.
+            counts.set(queue.counts()).ok();
+            let records = RecordSource {
+                settings: settings.clone(),
+                snapshots: source.snapshots.clone(),
+                is_durable,
+            };
+            let (connection, stop) = (connect(exporter, clock)?, tasks.stop.clone());
+            let sending = sender::run(connection, Arc::clone(&queue), records, stop);
+            tasks.spawn_output("OTLP sender", sending)?;
+            output.queues.push((signal, queue));
         }
         if let Some(exporter) = settings.exporter(Signal::Metrics) {
             let (connection, stop) = (connect(exporter, clock)?, tasks.stop.clone());
@@ -74,32 +77,27 @@ impl OtlpOutput {
             let pushing = sender::metrics::run(settings.clone(), connection, source, stop);
             tasks.spawn_output("metric push", pushing)?;
         }
-        Ok(Self {
-            settings,
-            traces,
-            logs,
-            sent: (Arc::from(""), 0),
-        })
+        Ok(output)
     }
 
-    /// Sends the new entries of the journal. Does not wait.
-    pub(super) fn send(&mut self, snapshot: &Snapshot, now: Moment) {
-        let journal = &snapshot.journal;
-        if self.sent.0 != journal.id {
-            self.sent = (Arc::clone(&journal.id), journal.first.saturating_sub(1));
+    /// Sends the new entries of the journal, from which `dropped` have fallen off. Does not wait.
+    pub(super) fn update(&self, journal: &Arc<Journal>, dropped: &[Arc<Entry>]) {
+        for (_, queue) in &self.queues {
+            queue.update(journal, dropped);
         }
-        let entries: Vec<_> = journal.after(self.sent.1).cloned().collect();
-        self.sent.1 = journal.newest;
-        for (signal, batch) in batch::of(&entries, snapshot, &self.settings) {
-            let spool = match signal {
-                Signal::Traces => self.traces.as_ref(),
-                Signal::Logs => self.logs.as_ref(),
-                Signal::Metrics => None,
-            };
-            if let Some(spool) = spool {
-                spool.append(batch, now);
-            }
-        }
+    }
+
+    /// How far the journal was sent, by the names of the signals.
+    pub(super) fn cursors(&self, journal: &Journal) -> BTreeMap<String, SavedCursor> {
+        let queues = self.queues.iter();
+        queues
+            .map(|(signal, queue)| (signal.name(), queue.saved(journal)))
+            .collect()
+    }
+
+    /// Returns when more was sent since the last call.
+    pub(super) async fn moved(&self) {
+        self.moved.notified().await;
     }
 }
 

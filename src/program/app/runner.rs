@@ -92,6 +92,7 @@ impl Runner {
             () = tick(&mut self.ticks, ticks_in) => Input::Tick,
             result = written(&mut self.state) => Input::StateWritten(result),
             input = self.requests.completed() => input,
+            () = sent(self.otlp.as_ref()) => Input::Sent,
         }
     }
 
@@ -133,17 +134,21 @@ impl Runner {
                     state.discard_foreign(now.wall);
                 }
             }
-            Effect::Write { journal, state } => {
+            Effect::Write { journal, mut state } => {
+                if let (Some(otlp), Some(saved)) = (&self.otlp, &mut state.journal) {
+                    saved.cursors = otlp.cursors(&journal);
+                }
                 if let Some(writer) = &mut self.state {
                     writer.write(*state, journal);
                     writer.wait().await;
                 }
             }
-            Effect::Publish { snapshot, .. } => {
-                if let Some(otlp) = &mut self.otlp {
-                    otlp.send(&snapshot, now);
-                }
+            Effect::Publish { snapshot, dropped } => {
+                let journal = Arc::clone(&snapshot.journal);
                 self.snapshots.send_replace(snapshot);
+                if let Some(otlp) = &self.otlp {
+                    otlp.update(&journal, &dropped);
+                }
             }
             Effect::Approve(id) => {
                 if let Some(state) = &mut self.state {
@@ -176,6 +181,13 @@ async fn tick(ticks: &mut Interval, ticks_in: Option<Duration>) {
         sleep(ticks_in).await;
     }
     ticks.tick().await;
+}
+
+async fn sent(otlp: Option<&OtlpOutput>) {
+    match otlp {
+        Some(otlp) => otlp.moved().await,
+        None => pending().await,
+    }
 }
 
 async fn written(state: &mut Option<StateWriter>) -> Result<(), String> {

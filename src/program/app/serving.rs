@@ -68,7 +68,7 @@ pub(super) fn protect(
     }
 }
 
-/// HTTP clients get the file descriptors that polls, state, spool, OTLP and Alertmanagers do not need.
+/// HTTP clients get the file descriptors that polls, state, OTLP and Alertmanagers do not need.
 pub(super) fn server_limits(listeners: usize, alertmanagers: usize) -> ServerLimits {
     let limits = ServerLimits::default();
     let Some(open_files) = system::max_open_files() else {

@@ -3,7 +3,6 @@
 use std::{
     future::pending,
     io,
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -33,10 +32,9 @@ const READ_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// Writes the state file, one write at a time.
 #[derive(Debug)]
 pub(super) struct StateWriter {
-    pub(super) path: PathBuf,
     directory: Arc<Mutex<Directory>>,
     /// The thread of all files in the state directory.
-    pub(super) worker: Worker,
+    worker: Worker,
     outstanding: Option<oneshot::Receiver<io::Result<()>>>,
     /// The result of a write, until [`Self::written`] gives it.
     result: Option<Result<(), String>>,
@@ -79,7 +77,6 @@ impl StateWriter {
             }
         };
         let writer = Self {
-            path,
             directory: Arc::new(Mutex::new(directory)),
             worker,
             outstanding: None,

@@ -1,4 +1,4 @@
-//! A gRPC server of another implementation, grpcio, receives all signals over mutual TLS, also what waited in the spool
+//! A gRPC server of another implementation, grpcio, receives all signals over mutual TLS, also what waited
 //! while it refused calls and the exporter was killed.
 
 use std::{path::Path, process::Command};

@@ -222,7 +222,7 @@ async fn a_spot_vm_that_dies_before_its_eviction_starts_has_exported_the_announc
 
 /// The Collector is down from before the announcement until after the end, and the exporter is killed twice.
 #[tokio::test]
-async fn collector_gets_over_grpc_what_waited_in_the_spool_of_a_killed_exporter_once() {
+async fn collector_gets_over_grpc_once_what_waited_in_a_killed_exporter() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
     certificates(folder);

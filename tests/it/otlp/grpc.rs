@@ -11,7 +11,7 @@ use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
 
-use super::sending::{Sending, TIMING, base};
+use super::sending::{Sending, Start, base};
 use crate::support::{
     FakeImds, Pki, Reply,
     collector::{Answer, FakeCollector},
@@ -50,11 +50,15 @@ async fn each_signal_calls_its_service_with_headers_and_compression() {
         ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20a"),
     ];
-    let mut spans = Sending::start(&server.base, &environment, None);
-    spans.append([1]).await;
+    let mut spans = Sending::start(&server.base, &environment);
+    spans.append([1]);
     spans.until(|counts| counts.exported == 1).await;
-    let mut logs = Sending::start_signal(Signal::Logs, TIMING, &server.base, &[GRPC], None);
-    logs.append_logs([1]).await;
+    let start = Start {
+        signal: Signal::Logs,
+        ..Start::default()
+    };
+    let mut logs = Sending::start_as(start, &server.base, &[GRPC]);
+    logs.append([1]);
     logs.until(|counts| counts.exported == 1).await;
 
     let [trace, log] = <[_; 2]>::try_from(server.calls()).unwrap();
@@ -78,7 +82,8 @@ async fn each_signal_calls_its_service_with_headers_and_compression() {
         .read_to_end(&mut message)
         .unwrap();
     let request = ExportTraceServiceRequest::decode(&message[..]).unwrap();
-    assert_eq!(request.resource_spans[0].scope_spans[0].spans[0].name, "1");
+    let name = &request.resource_spans[0].scope_spans[0].spans[0].name;
+    assert_eq!(name, "scheduled_event 1");
     let length = u32::from_be_bytes(log.body[1..5].try_into().unwrap());
     assert_eq!(usize::try_from(length).unwrap(), log.body.len() - 5);
 }
@@ -92,10 +97,9 @@ async fn codes_wait_or_drop_as_specified() {
         (ends(8), ExportFailure::Throttled),
     ] {
         let server = FakeGrpc::scripted([end.clone(), end.clone()]).await;
-        let directory = tempfile::tempdir().unwrap();
-        let mut sending = Sending::start(&server.base, &[GRPC], Some(directory.path()));
+        let mut sending = Sending::start(&server.base, &[GRPC]);
         let begin = tokio::time::Instant::now();
-        sending.append([1, 2]).await;
+        sending.append([1, 2]);
         let counts = sending.until(|counts| counts.exported == 2).await;
         assert_eq!(counts.failures[&reason], 2, "{end:?}");
         assert_eq!(counts.dropped.values().sum::<u64>(), 0, "{end:?}");
@@ -103,8 +107,10 @@ async fn codes_wait_or_drop_as_specified() {
         assert_eq!(has_waited, end == exhausted(), "{end:?}");
     }
     let server = FakeGrpc::scripted([ends(3)]).await;
-    let mut sending = Sending::start(&server.base, &[GRPC], None);
-    sending.append([1, 2]).await;
+    let mut sending = Sending::start(&server.base, &[GRPC]);
+    sending.append([1]);
+    sending.until(|counts| counts.spooled == 0).await;
+    sending.append([2]);
     let counts = sending.until(|counts| counts.exported == 1).await;
     assert_eq!(counts.dropped[&DropReason::Rejected], 1);
     assert_eq!(server.calls().len(), 2);
@@ -114,8 +120,8 @@ async fn codes_wait_or_drop_as_specified() {
 async fn a_call_without_an_answer_is_repeated_on_another_connection() {
     let server = FakeGrpc::scripted([CallEnd::Hang]).await;
     let timeout = ("OTEL_EXPORTER_OTLP_TIMEOUT", "5000");
-    let mut sending = Sending::start(&server.base, &[GRPC, timeout], None);
-    sending.append([1]).await;
+    let mut sending = Sending::start(&server.base, &[GRPC, timeout]);
+    sending.append([1]);
     let counts = sending.until(|counts| counts.exported == 1).await;
     assert_eq!(counts.failures[&ExportFailure::Timeout], 1);
     let connections: Vec<_> = server.calls().iter().map(|call| call.connection).collect();

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use azure_scheduled_events_exporter::otlp::signal::Signal;
+use azure_scheduled_events_exporter::otlp::{signal::Signal, trace};
 use tokio::time::timeout;
 
-use super::sending::{Sending, TIMING, base, event, no_event, text};
+use super::sending::{SEEN_AT, Sending, Start, base, entry, event, no_event, text};
 use crate::support::{
     DEADLINE, FakeImds,
     collector::{Answer, FakeCollector, Received},
@@ -13,20 +13,6 @@ use crate::support::{
     process::{Process, exporter, page},
     wait_until,
 };
-
-fn sending_logs(
-    collector: &FakeCollector,
-    environment: &[(&str, &str)],
-    directory: Option<&Path>,
-) -> Sending {
-    Sending::start_signal(
-        Signal::Logs,
-        TIMING,
-        &base(collector),
-        environment,
-        directory,
-    )
-}
 
 fn start(imds: &FakeImds, state: &Path, environment: &[(&str, &str)]) -> Process {
     let mut command = exporter(imds);
@@ -68,11 +54,15 @@ async fn play(imds: &FakeImds, traces: &FakeCollector, spans: [usize; 3]) {
 }
 
 #[tokio::test]
-async fn exported_log_record_equals_the_one_in_the_spool() {
+async fn exported_log_record_is_that_of_the_entry() {
     let collector = FakeCollector::scripted([]).await;
     let gzip = ("OTEL_EXPORTER_OTLP_LOGS_COMPRESSION", "gzip");
-    let mut sending = sending_logs(&collector, &[gzip], None);
-    sending.append_logs([1]).await;
+    let start = Start {
+        signal: Signal::Logs,
+        ..Start::default()
+    };
+    let mut sending = Sending::start_as(start, &base(&collector), &[gzip]);
+    sending.append([1]);
     let counts = sending.until(|counts| counts.exported == 1).await;
     assert_eq!(counts.spooled, 0);
     let received = collector.received();
@@ -82,21 +72,25 @@ async fn exported_log_record_equals_the_one_in_the_spool() {
     let attributes = &resource.resource.as_ref().unwrap().attributes;
     assert_eq!(text(attributes, "host.name").as_deref(), Some("web_0"));
     let record = received[0].log_records().next().unwrap();
-    assert_eq!(record.event_name, "azure.scheduled_event.announced");
-    assert_eq!(record.time_unix_nano, 1_794_906_942_000_000_007);
+    assert_eq!(record.event_name, "azure.scheduled_event.ended");
+    let ended_at = u64::try_from(SEEN_AT + 2).unwrap() * 1_000_000_000;
+    assert_eq!(record.time_unix_nano, ended_at);
     assert_eq!(record.observed_time_unix_nano, record.time_unix_nano);
     assert_eq!(
         (record.severity_number, record.severity_text.as_str()),
-        (17, "")
+        (9, "")
     );
-    assert_eq!(record.trace_id, 7_u128.to_be_bytes());
-    assert_eq!(record.span_id, 99_u64.to_be_bytes());
-    let texts = text(&record.attributes, "texts").unwrap();
+    let span = &trace::spans(&entry(1).transition, "web_0")[0].span_context;
+    assert_eq!(record.trace_id, span.trace_id().to_bytes());
+    assert_eq!(record.span_id, span.span_id().to_bytes());
+    let name = "azure.scheduled_event.resources";
+    let resources = text(&record.attributes, name).unwrap();
     assert!(
-        texts.contains("web_0") && texts.contains("web_1"),
-        "{texts}"
+        resources.contains("web_0") && resources.contains("web_1"),
+        "{resources}"
     );
-    assert_eq!(collector.accepted_logs(), ["1"]);
+    let [body] = <[_; 1]>::try_from(collector.accepted_logs()).unwrap();
+    assert!(body.starts_with("Ended: "), "{body}");
 }
 
 #[tokio::test]

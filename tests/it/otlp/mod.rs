@@ -1,4 +1,4 @@
-//! The export of spans from the spool to a collector over sockets: spans arrive in order, dropped ones are counted.
+//! The export of the journal to a collector over sockets: spans arrive in order, dropped ones are counted.
 
 mod backfill;
 mod delta;
@@ -13,23 +13,23 @@ mod tls;
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
-    otlp::sender::RetryTiming,
+    otlp::{sender::RetryTiming, trace},
     output_counters::{DropReason, ExportFailure},
 };
-use tokio::time::timeout;
+use tokio::time::Instant;
 
-use self::sending::{Sending, TIMING, base, event, numbers, text};
+use self::sending::{SEEN_AT, Sending, Start, TIMING, accepted, base, entry, event, text};
 use crate::support::{
-    DEADLINE, FakeImds,
+    FakeImds,
     collector::{Answer, FakeCollector},
     process::{Process, exporter},
 };
 
 #[tokio::test]
-async fn exported_span_equals_the_span_in_the_spool() {
+async fn exported_span_is_that_of_the_entry() {
     let collector = FakeCollector::scripted([]).await;
-    let mut sending = Sending::start(&base(&collector), &[], None);
-    sending.append([1]).await;
+    let mut sending = Sending::start(&base(&collector), &[]);
+    sending.append([1]);
     let counts = sending.until(|counts| counts.exported == 1).await;
     assert_eq!(counts.spooled, 0);
     let received = collector.received();
@@ -37,36 +37,21 @@ async fn exported_span_equals_the_span_in_the_spool() {
     let resource = &received[0].message.resource_spans[0];
     let attributes = &resource.resource.as_ref().unwrap().attributes;
     assert_eq!(text(attributes, "host.name").as_deref(), Some("web_0"));
-    assert_eq!(attributes.len(), 1);
     let span = &resource.scope_spans[0].spans[0];
-    assert_eq!(span.trace_id, 7_u128.to_be_bytes());
-    assert_eq!(span.span_id, 1_u64.to_be_bytes());
-    assert_eq!(span.parent_span_id, 99_u64.to_be_bytes());
-    assert_eq!(
-        (span.start_time_unix_nano, span.end_time_unix_nano),
-        (1_794_906_942_000_000_001, 1_794_906_944_000_000_003)
-    );
-    assert_eq!(span.kind, 1);
-    let status = span.status.as_ref().unwrap();
-    assert_eq!((status.code, status.message.as_str()), (2, "status 400"));
-    assert_eq!(text(&span.attributes, "text").as_deref(), Some("a \"b\""));
-    assert_eq!(
-        text(&span.attributes, "int").as_deref(),
-        Some("IntValue(-9)")
-    );
-    assert_eq!(
-        text(&span.attributes, "float").as_deref(),
-        Some("DoubleValue(7.25)")
-    );
-    let texts = text(&span.attributes, "texts").unwrap();
+    let made = &trace::spans(&entry(1).transition, "web_0")[0];
+    assert_eq!(span.name, "scheduled_event 1");
+    assert_eq!(span.trace_id, made.span_context.trace_id().to_bytes());
+    assert_eq!(span.span_id, made.span_context.span_id().to_bytes());
+    assert_eq!(span.parent_span_id, [0; 0]);
+    let seconds = [span.start_time_unix_nano, span.end_time_unix_nano].map(|it| it / 1_000_000_000);
+    assert_eq!(seconds, [SEEN_AT, SEEN_AT + 2].map(i64::unsigned_abs));
+    assert_eq!(span.attributes.len(), made.attributes.len());
+    let attribute = |name| text(&span.attributes, &format!("azure.scheduled_event.{name}"));
+    assert_eq!(attribute("source").as_deref(), Some("Platform"));
+    let resources = attribute("resources").unwrap();
     assert!(
-        texts.contains("web_0") && texts.contains("web_1"),
-        "{texts}"
-    );
-    let event = &span.events[0];
-    assert_eq!(
-        (event.name.as_str(), event.time_unix_nano),
-        ("rescheduled", 1_794_906_942_000_000_005)
+        resources.contains("web_0") && resources.contains("web_1"),
+        "{resources}"
     );
     sending.stop().await;
 }
@@ -74,13 +59,13 @@ async fn exported_span_equals_the_span_in_the_spool() {
 #[tokio::test]
 async fn retry_after_is_honoured() {
     let collector = FakeCollector::scripted([Answer::retry_after(503, "1")]).await;
-    let mut sending = Sending::start(&base(&collector), &[], None);
-    sending.append([1]).await;
-    // A new batch does not end the delay that the collector asked for.
+    let mut sending = Sending::start(&base(&collector), &[]);
+    sending.append([1]);
+    // A new entry does not end the wait that the collector asked for.
     sending
         .until(|counts| counts.failures[&ExportFailure::Status5xx] == 1)
         .await;
-    sending.append([2]).await;
+    sending.append([2]);
     sending.until(|counts| counts.exported == 2).await;
     let received = collector.received();
     assert!(received[1].at - received[0].at >= Duration::from_millis(990));
@@ -91,13 +76,13 @@ async fn retry_after_is_honoured() {
 async fn a_delay_after_the_first_request_holds_for_what_follows() {
     let server = FakeCollector::scripted([]).await;
     server.answer_probes(Answer::retry_after(503, "2"));
-    let mut sending = Sending::start(&base(&server), &[], None);
+    let mut sending = Sending::start(&base(&server), &[]);
     sending
         .until(|counts| counts.failures[&ExportFailure::Status5xx] == 1)
         .await;
-    let begin = tokio::time::Instant::now();
+    let begin = Instant::now();
     server.answer_probes(Answer::status(200));
-    sending.append([1]).await;
+    sending.append([1]);
     sending.until(|counts| counts.exported == 1).await;
     assert!(begin.elapsed() >= Duration::from_millis(1_900));
 }
@@ -107,13 +92,16 @@ async fn a_delay_after_the_first_request_holds_for_what_follows() {
 async fn a_small_delay_does_not_switch_the_backoff_off() {
     let collector = FakeCollector::scripted([]).await;
     collector.now(Answer::retry_after(503, "1"));
-    let timing = RetryTiming {
-        initial_backoff: Duration::from_secs(3),
-        max_backoff: Duration::from_secs(3),
-        ..TIMING
+    let start = Start {
+        timing: RetryTiming {
+            initial_backoff: Duration::from_secs(3),
+            max_backoff: Duration::from_secs(3),
+            ..TIMING
+        },
+        ..Start::default()
     };
-    let mut sending = Sending::start_with(timing, &base(&collector), &[], None);
-    sending.append([1]).await;
+    let mut sending = Sending::start_as(start, &base(&collector), &[]);
+    sending.append([1]);
     sending
         .until(|counts| counts.failures[&ExportFailure::Status5xx] >= 2)
         .await;
@@ -129,13 +117,15 @@ async fn partial_success_is_counted_and_not_sent_again() {
         Answer::partial(0, "only a warning"),
     ];
     let collector = FakeCollector::scripted(script).await;
-    let mut sending = Sending::start(&base(&collector), &[], None);
-    sending.append([1, 2, 3]).await;
-    let counts = sending.until(|counts| counts.exported == 2).await;
+    let mut sending = Sending::start(&base(&collector), &[]);
+    sending.append([1, 2, 3]);
+    sending.until(|counts| counts.exported == 2).await;
+    sending.append([4]);
+    let counts = sending.until(|counts| counts.exported == 3).await;
     assert_eq!(counts.dropped[&DropReason::Rejected], 1);
     assert_eq!(counts.failures[&ExportFailure::PartialSuccess], 1);
     assert_eq!(counts.spooled, 0);
-    assert_eq!(collector.received().len(), 3);
+    assert_eq!(collector.received().len(), 2);
 }
 
 #[tokio::test]
@@ -178,15 +168,18 @@ async fn incomplete_body_does_not_change_the_meaning_of_the_status() {
     ];
     let collector = FakeCollector::scripted(script).await;
     let environment = [("OTEL_EXPORTER_OTLP_TIMEOUT", "5000")];
-    let mut sending = Sending::start(&base(&collector), &environment, None);
-    sending.append(1..=5).await;
-    let counts = sending.until(|counts| counts.spooled == 0).await;
+    let mut sending = Sending::start(&base(&collector), &environment);
+    for number in 1..=5 {
+        sending.append([number]);
+        sending.until(|counts| counts.spooled == 0).await;
+    }
+    let counts = sending.counts.borrow().clone();
     assert_eq!(counts.exported, 4);
     assert_eq!(counts.dropped[&DropReason::Rejected], 1);
     assert_eq!(counts.failures[&ExportFailure::Status5xx], 1);
     assert_eq!(counts.failures[&ExportFailure::Connect], 0);
     assert_eq!(counts.failures[&ExportFailure::Timeout], 0);
-    assert_eq!(collector.accepted(), ["1", "2", "3", "5"], "each once");
+    assert_eq!(accepted(&collector), [1, 2, 3, 5], "each once");
 }
 
 #[tokio::test]
@@ -195,8 +188,8 @@ async fn password_in_the_endpoint_is_basic_authentication_unless_a_header_overri
     let endpoint = format!("http://me%40home:p%3Ass@{}", collector.address);
     let other = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20x");
     for (environment, expected) in [(&[][..], "Basic bWVAaG9tZTpwOnNz"), (&[other], "Bearer x")] {
-        let mut sending = Sending::start(&endpoint, environment, None);
-        sending.append([1]).await;
+        let mut sending = Sending::start(&endpoint, environment);
+        sending.append([1]);
         sending.until(|counts| counts.exported == 1).await;
         let received = collector.received();
         let last = received.last().unwrap();
@@ -209,8 +202,8 @@ async fn password_in_the_endpoint_is_basic_authentication_unless_a_header_overri
 async fn largest_possible_timeout_is_accepted() {
     let collector = FakeCollector::scripted([]).await;
     let environment = [("OTEL_EXPORTER_OTLP_TIMEOUT", "18446744073709551615")];
-    let mut sending = Sending::start(&base(&collector), &environment, None);
-    sending.append([1]).await;
+    let mut sending = Sending::start(&base(&collector), &environment);
+    sending.append([1]);
     sending.until(|counts| counts.exported == 1).await;
 }
 
@@ -224,8 +217,8 @@ async fn standard_variables_set_path_headers_and_compression() {
             "authorization=Bearer%20a%2Cb,x-tenant=sre",
         ),
     ];
-    let mut sending = Sending::start(&format!("{}/otlp", base(&collector)), &environment, None);
-    sending.append([1]).await;
+    let mut sending = Sending::start(&format!("{}/otlp", base(&collector)), &environment);
+    sending.append([1]);
     sending.until(|counts| counts.exported == 1).await;
     let received = &collector.received()[0];
     assert_eq!(received.line, "POST /otlp/v1/traces HTTP/1.1");
@@ -242,7 +235,7 @@ async fn standard_variables_set_path_headers_and_compression() {
             .is_some_and(|agent| agent.starts_with("azure-scheduled-events-exporter/")),
         "{received:?}"
     );
-    assert_eq!(collector.accepted(), ["1"]);
+    assert_eq!(accepted(&collector), [1]);
 }
 
 #[tokio::test]
@@ -254,22 +247,23 @@ async fn collector_that_hangs_resets_or_is_slow_loses_no_spans() {
     ];
     let collector = FakeCollector::scripted(script).await;
     let environment = [("OTEL_EXPORTER_OTLP_TIMEOUT", "1500")];
-    let mut sending = Sending::start(&base(&collector), &environment, None);
-    sending.append(1..=3).await;
+    let mut sending = Sending::start(&base(&collector), &environment);
+    sending.append(1..=3);
     let counts = sending.until(|counts| counts.exported == 3).await;
     assert_eq!(counts.failures[&ExportFailure::Timeout], 1);
     assert_eq!(counts.failures[&ExportFailure::Connect], 1);
-    assert_eq!(collector.accepted(), numbers(1..=3));
+    assert_eq!(accepted(&collector), [1, 2, 3]);
 }
 
 #[tokio::test]
-async fn hanging_collector_does_not_delay_append() {
+async fn a_hanging_collector_does_not_delay_what_is_added() {
     let collector = FakeCollector::scripted([]).await;
     collector.now(Answer::hang());
-    let directory = tempfile::tempdir().unwrap();
-    let sending = Sending::start(&base(&collector), &[], Some(directory.path()));
+    let mut sending = Sending::start(&base(&collector), &[]);
     // The sender waits for a response for ten seconds meanwhile.
-    timeout(DEADLINE, sending.append(1..=50)).await.unwrap();
+    for number in 1..=50 {
+        sending.append([number]);
+    }
     assert_eq!(sending.counts.borrow().spooled, 50);
     assert!(collector.received().len() <= 1);
 }

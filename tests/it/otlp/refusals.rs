@@ -4,23 +4,27 @@ use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
     otlp::sender::RetryTiming,
-    output_counters::{DropReason, ExportFailure},
-    time::Clock,
+    output_counters::{DropReason, ExportCounts, ExportFailure},
 };
 
-use super::sending::{Sending, TIMING, base, batch, batch_of, event, numbers};
+use super::sending::{Sending, Start, TIMING, accepted, base, event, numbers};
 use crate::support::{
     FakeImds,
     collector::{Answer, FakeCollector},
     process::{Process, exporter},
 };
 
-/// A batch is not retried during a test, unless another one is appended.
-const HOURLY: RetryTiming = RetryTiming {
-    initial_backoff: Duration::from_hours(1),
-    max_backoff: Duration::from_hours(1),
-    ..TIMING
-};
+/// Nothing is retried during a test, unless something is added.
+fn hourly() -> Start {
+    Start {
+        timing: RetryTiming {
+            initial_backoff: Duration::from_hours(1),
+            max_backoff: Duration::from_hours(1),
+            ..TIMING
+        },
+        ..Start::default()
+    }
+}
 
 #[tokio::test]
 async fn a_token_that_is_refused_for_a_while_loses_no_spans() {
@@ -40,18 +44,17 @@ async fn a_token_that_is_refused_for_a_while_loses_no_spans() {
     ] {
         let collector = FakeCollector::scripted([]).await;
         collector.now(Answer::status(status));
-        let directory = tempfile::tempdir().unwrap();
-        let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
-        sending.append([1, 2, 3]).await;
+        let mut sending = Sending::start(&base(&collector), &[]);
+        sending.append([1, 2, 3]);
         let counts = sending.until(|counts| counts.failures[&reason] >= 5).await;
         assert_eq!((counts.spooled, counts.exported), (3, 0), "{status}");
         collector.now(Answer::status(200));
         let counts = sending.until(|counts| counts.exported == 3).await;
         assert_eq!(counts.dropped.values().sum::<u64>(), 0, "{status}");
         assert_eq!(counts.failures[&ExportFailure::Rejected], 0, "{status}");
-        let mut accepted = collector.accepted();
-        accepted.sort();
-        assert_eq!(accepted, numbers(1..=3), "{status}");
+        let mut accepted = accepted(&collector);
+        accepted.sort_unstable();
+        assert_eq!(accepted, [1, 2, 3], "{status}");
     }
 }
 
@@ -92,63 +95,107 @@ async fn spans_survive_the_restart_that_brings_a_new_token() {
 #[tokio::test]
 async fn a_new_span_is_sent_at_once_and_before_refused_ones() {
     let collector = FakeCollector::scripted([]).await;
-    collector.now(Answer::Refuse("1", 500));
-    let mut sending = Sending::start_with(HOURLY, &base(&collector), &[], None);
+    collector.now(Answer::Refuse("scheduled_event 1", 500));
+    let mut sending = Sending::start_as(hourly(), &base(&collector), &[]);
     for number in [10, 11] {
-        sending.append([number]).await;
+        sending.append([number]);
         sending
             .until(|counts| counts.failures[&ExportFailure::Status5xx] == number - 9)
             .await;
     }
-    sending.append([2]).await;
+    sending.append([2]);
     let counts = sending.until(|counts| counts.exported == 1).await;
     assert_eq!(counts.spooled, 2, "the refused spans are kept");
     assert_eq!(collector.received()[2].spans().count(), 1);
-    assert_eq!(collector.accepted(), ["2"]);
+    assert_eq!(accepted(&collector), [2]);
 }
 
 #[tokio::test]
-async fn a_batch_whose_requests_always_fail_does_not_hold_up_the_batches_behind_it() {
-    let collector = FakeCollector::scripted([]).await;
-    collector.now(Answer::Refuse("1", 503));
-    let mut sending = Sending::start(&base(&collector), &[], None);
-    for number in [10, 2, 3] {
-        sending.spool.append(batch(number), Clock::start().now());
+async fn an_entry_whose_requests_always_fail_does_not_hold_up_the_others() {
+    for status in [500, 503] {
+        let collector = FakeCollector::scripted([]).await;
+        collector.now(Answer::Refuse("scheduled_event 1", status));
+        let mut sending = Sending::start(&base(&collector), &[]);
+        sending.append([10, 2, 3]);
+        let counts = sending.until(|counts| counts.exported == 2).await;
+        assert_eq!(counts.spooled, 1);
+        assert_eq!(accepted(&collector), [2, 3]);
     }
-    let counts = sending.until(|counts| counts.exported == 2).await;
-    assert_eq!(counts.spooled, 1);
-    assert_eq!(collector.accepted(), ["2", "3"]);
 }
 
 #[tokio::test]
-async fn all_refused_batches_are_sent_as_soon_as_the_collector_accepts_one() {
+async fn an_entry_that_fails_whenever_others_are_accepted_is_dropped_at_last() {
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::Refuse("scheduled_event 1", 500));
+    let mut sending = Sending::start(&base(&collector), &[]);
+    sending.append([10]);
+    for number in 20..28 {
+        assert_eq!(sending.counts.borrow().dropped[&DropReason::Rejected], 0);
+        let failures = |counts: &ExportCounts| counts.failures[&ExportFailure::Status5xx];
+        let before = failures(&sending.counts.borrow());
+        sending.until(|counts| failures(counts) > before).await;
+        sending.append([number]);
+        sending.until(|counts| counts.exported == number - 19).await;
+    }
+    let counts = sending.until(|counts| counts.spooled == 0).await;
+    assert_eq!(counts.dropped[&DropReason::Rejected], 1);
+    assert_eq!(accepted(&collector), numbers(20..=27));
+}
+
+/// As a Collector without a working pipeline: an empty request says nothing about the content.
+#[tokio::test]
+async fn a_collector_that_accepts_only_empty_requests_loses_no_spans() {
+    for status in [401, 500, 503] {
+        let collector = FakeCollector::scripted([]).await;
+        collector.now(Answer::status(status));
+        let mut sending = Sending::start(&base(&collector), &[]);
+        sending.until(|counts| counts.is_up == Some(true)).await;
+        let failures = |counts: &ExportCounts| counts.failures.values().sum::<u64>();
+        for number in 1..=20 {
+            sending.append([number]);
+            let before = failures(&sending.counts.borrow());
+            sending.until(|counts| failures(counts) > before + 2).await;
+        }
+        assert!(!collector.probes().is_empty());
+        assert_eq!(sending.counts.borrow().spooled, 20);
+        collector.now(Answer::status(200));
+        let counts = sending.until(|counts| counts.exported == 20).await;
+        assert_eq!(counts.dropped.values().sum::<u64>(), 0);
+        let mut accepted = accepted(&collector);
+        accepted.sort_unstable();
+        assert_eq!(accepted, numbers(1..=20), "each once");
+    }
+}
+
+#[tokio::test]
+async fn all_refused_entries_are_sent_as_soon_as_the_collector_accepts_one() {
     let collector = FakeCollector::scripted([]).await;
     collector.now(Answer::status(401));
-    let mut sending = Sending::start_with(HOURLY, &base(&collector), &[], None);
-    for number in 1..=4 {
-        sending.spool.append(batch(number), Clock::start().now());
-    }
+    let mut sending = Sending::start_as(hourly(), &base(&collector), &[]);
+    sending.append(1..=4);
     sending
         .until(|counts| counts.failures[&ExportFailure::Status4xx] == 1)
         .await;
     collector.now(Answer::status(200));
-    sending.append([5]).await;
+    sending.append([5]);
     sending.until(|counts| counts.exported == 5).await;
-    assert_eq!(collector.accepted(), ["2", "3", "4", "5", "1"]);
+    assert_eq!(accepted(&collector), [5, 1, 2, 3, 4]);
 }
 
 #[tokio::test]
-async fn a_batch_that_is_too_large_for_the_collector_is_dropped_and_counted() {
-    let collector = FakeCollector::scripted([]).await;
-    collector.now(Answer::Refuse("2", 413));
-    let directory = tempfile::tempdir().unwrap();
-    let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
-    sending.spool.append(batch_of(1..=4), Clock::start().now());
-    sending.spool.append(batch(5), Clock::start().now());
-    let counts = sending.until(|counts| counts.exported == 1).await;
-    assert_eq!(counts.spooled, 0);
-    assert_eq!(counts.dropped[&DropReason::TooLarge], 4);
-    assert_eq!(counts.dropped.values().sum::<u64>(), 4);
-    assert_eq!(counts.failures[&ExportFailure::TooLarge], 1);
-    assert_eq!(collector.accepted(), ["5"]);
+async fn of_entries_that_are_refused_together_only_those_that_are_refused_alone_are_dropped() {
+    for (status, failure, reason) in [
+        (413, ExportFailure::TooLarge, DropReason::TooLarge),
+        (400, ExportFailure::Rejected, DropReason::Rejected),
+    ] {
+        let collector = FakeCollector::scripted([]).await;
+        collector.now(Answer::Refuse("scheduled_event 2", status));
+        let mut sending = Sending::start(&base(&collector), &[]);
+        sending.append(1..=4);
+        let counts = sending.until(|counts| counts.spooled == 0).await;
+        assert_eq!((counts.exported, counts.dropped[&reason]), (3, 1));
+        assert_eq!(counts.dropped.values().sum::<u64>(), 1);
+        assert_eq!(counts.failures[&failure], 2);
+        assert_eq!(accepted(&collector), [1, 3, 4]);
+    }
 }

@@ -1,11 +1,14 @@
-//! The spool survives restarts, kills and outages of the collector.
+//! What is unsent survives restarts and outages of the collector.
 
-use azure_scheduled_events_exporter::{otlp::sender::RetryTiming, output_counters::ExportFailure};
+use azure_scheduled_events_exporter::{
+    journal::Journal, lifecycle::SavedCursor, otlp::sender::RetryTiming,
+    output_counters::ExportFailure,
+};
 
-use super::sending::{Sending, TIMING, base, numbers};
+use super::sending::{Sending, Start, TIMING, accepted, base, numbers, restored};
 use crate::support::{
     DEADLINE, RefusingPort,
-    collector::{Answer, FakeCollector},
+    collector::{Answer, FakeCollector, Received},
 };
 
 /// A flush that ends once all is sent.
@@ -14,51 +17,119 @@ const PATIENT: RetryTiming = RetryTiming {
     ..TIMING
 };
 
-#[tokio::test]
-async fn spans_arrive_in_order_and_once_after_an_outage() {
-    let directory = tempfile::tempdir().unwrap();
-    let refusing = RefusingPort::reserve();
-    let mut sending = Sending::start(&refusing.base(), &[], Some(directory.path()));
-    sending.append(1..=150).await;
-    sending
-        .until(|counts| counts.failures[&ExportFailure::Connect] >= 3)
-        .await;
-    let counts = sending.stop().await;
-    assert_eq!((counts.spooled, counts.exported), (150, 0));
-    let collector = FakeCollector::scripted([Answer::status(503), Answer::reset()]).await;
-    let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
-    sending.append(151..=160).await;
-    let counts = sending.until(|counts| counts.exported == 160).await;
-    assert_eq!(collector.accepted(), numbers(1..=160));
-    assert_eq!(counts.spooled, 0);
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+/// The next process, with what the one before left on disk.
+fn next((journal, saved): &(Journal, SavedCursor)) -> Start {
+    Start {
+        kept: Some((restored(journal), saved.clone())),
+        is_durable: true,
+        ..Start::default()
+    }
+}
+
+fn durable() -> Start {
+    Start {
+        is_durable: true,
+        ..Start::default()
+    }
 }
 
 #[tokio::test]
-async fn shutdown_flushes_the_spool_and_keeps_the_rest() {
-    let directory = tempfile::tempdir().unwrap();
+async fn spans_arrive_in_order_and_once_after_an_outage() {
+    let refusing = RefusingPort::reserve();
+    let mut sending = Sending::start_as(durable(), &refusing.base(), &[]);
+    for number in 1..=150 {
+        sending.append([number]);
+    }
+    sending
+        .until(|counts| counts.failures[&ExportFailure::Connect] >= 3)
+        .await;
+    let (counts, kept) = sending.stop().await;
+    assert_eq!((counts.spooled, counts.exported), (150, 0));
+    let collector = FakeCollector::scripted([Answer::status(503), Answer::reset()]).await;
+    let mut sending = Sending::start_as(next(&kept), &base(&collector), &[]);
+    sending.confirm_owner();
+    sending.append(151..=160);
+    let counts = sending.until(|counts| counts.exported == 160).await;
+    assert_eq!(accepted(&collector), numbers(1..=160));
+    assert_eq!(counts.spooled, 0);
+    let (_, (_, saved)) = sending.stop().await;
+    assert_eq!((saved.sent, saved.ahead.len()), (160, 0));
+}
+
+#[tokio::test]
+async fn shutdown_sends_the_rest_and_keeps_what_is_left() {
     let collector = FakeCollector::scripted([]).await;
-    let sending = Sending::start_with(PATIENT, &base(&collector), &[], Some(directory.path()));
-    sending.append(1..=20).await;
-    let counts = sending.stop().await;
+    let start = Start {
+        timing: PATIENT,
+        ..durable()
+    };
+    let mut sending = Sending::start_as(start, &base(&collector), &[]);
+    sending.append(1..=20);
+    let (counts, kept) = sending.stop().await;
     assert_eq!((counts.exported, counts.spooled), (20, 0));
     // A hanging collector is abandoned after the flush timeout.
     collector.now(Answer::hang());
-    let sending = Sending::start(&base(&collector), &[], Some(directory.path()));
-    sending.append(21..=25).await;
-    let counts = sending.stop().await;
+    let mut sending = Sending::start_as(next(&kept), &base(&collector), &[]);
+    sending.append(21..=25);
+    let (counts, kept) = sending.stop().await;
     assert_eq!((counts.exported, counts.spooled), (0, 5));
     collector.now(Answer::status(200));
-    let mut sending = Sending::start(&base(&collector), &[], Some(directory.path()));
+    let mut sending = Sending::start_as(next(&kept), &base(&collector), &[]);
+    sending.confirm_owner();
     sending.until(|counts| counts.exported == 5).await;
-    assert_eq!(collector.accepted(), numbers(1..=25));
+    assert_eq!(accepted(&collector), numbers(1..=25));
 }
 
 #[tokio::test]
 async fn shutdown_retries_spans_in_memory_until_the_flush_timeout() {
     let collector = FakeCollector::scripted([Answer::status(503), Answer::status(503)]).await;
-    let sending = Sending::start_with(PATIENT, &base(&collector), &[], None);
-    sending.append([1]).await;
-    let counts = sending.stop().await;
+    let start = Start {
+        timing: PATIENT,
+        ..Start::default()
+    };
+    let mut sending = Sending::start_as(start, &base(&collector), &[]);
+    sending.append([1]);
+    let (counts, _) = sending.stop().await;
     assert_eq!((counts.exported, counts.spooled), (1, 0));
+}
+
+#[tokio::test]
+async fn what_was_sent_after_the_cursor_was_saved_is_sent_again_with_the_same_ids() {
+    let collector = FakeCollector::scripted([]).await;
+    let mut sending = Sending::start_as(durable(), &base(&collector), &[]);
+    sending.append([1]);
+    sending.until(|counts| counts.exported == 1).await;
+    let saved = sending.queue.saved(&sending.journal);
+    sending.append([2]);
+    sending.until(|counts| counts.exported == 2).await;
+    // Killed, so that the cursor is not saved again.
+    sending.running.abort();
+    let kept = (sending.journal.clone(), saved);
+    let mut sending = Sending::start_as(next(&kept), &base(&collector), &[]);
+    sending.confirm_owner();
+    sending.until(|counts| counts.exported == 1).await;
+    assert_eq!(accepted(&collector), [1, 2, 2]);
+    let received = collector.received();
+    let spans: Vec<_> = received.iter().flat_map(Received::spans).collect();
+    assert_eq!(spans[1], spans[2]);
+}
+
+/// The disk may be a copy of another VM's.
+#[tokio::test]
+async fn what_was_restored_is_not_sent_before_the_owner_is_known() {
+    let refusing = RefusingPort::reserve();
+    let mut sending = Sending::start_as(durable(), &refusing.base(), &[]);
+    sending.append([1, 2]);
+    let (_, kept) = sending.stop().await;
+    let collector = FakeCollector::scripted([]).await;
+    let mut sending = Sending::start_as(next(&kept), &base(&collector), &[]);
+    sending.append([3]);
+    let counts = sending.until(|counts| counts.exported == 1).await;
+    assert_eq!(counts.spooled, 2);
+    sending.append([4]);
+    sending.until(|counts| counts.exported == 2).await;
+    assert_eq!(accepted(&collector), [3, 4]);
+    sending.confirm_owner();
+    sending.until(|counts| counts.exported == 4).await;
+    assert_eq!(accepted(&collector), [3, 4, 1, 2]);
 }

@@ -1,112 +1,121 @@
-//! A running sender with its spool, and spans to export.
+//! A running sender with its journal, and entries to send.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    file::OsFilesystem,
+    document,
+    journal::{Entry, Journal},
+    lifecycle::{SavedCursor, SavedJournal, Tracker},
     otlp::{
-        batch::{Batch, Record},
-        sender::{self, Connection, RetryTiming},
-        settings::{ExporterSettings, OtlpSettings},
+        sender::{self, Connection, RecordSource, RetryTiming, SignalQueue},
+        settings::OtlpSettings,
         signal::Signal,
-        spool::{Spool, SpoolHandle, SpoolLimits},
     },
     output_counters::ExportCounts,
-    time::{Clock, Timestamp},
-    worker::Worker,
-};
-use opentelemetry::{
-    Array, InstrumentationScope, KeyValue, Value,
-    logs::{AnyValue, LogRecord as _, Logger as _, LoggerProvider as _, Severity},
-    trace::{Event, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState},
+    snapshot::Snapshot,
+    time::{Clock, Moment, Timestamp},
 };
 use opentelemetry_proto::tonic::common::v1::{KeyValue as SentAttribute, any_value};
-use opentelemetry_sdk::{
-    Resource,
-    logs::SdkLoggerProvider,
-    trace::{SpanData, SpanEvents, SpanLinks},
-};
 use serde_json::json;
-use tokio::{sync::watch, task::JoinHandle, time::timeout};
+use tokio::{
+    sync::{Notify, watch},
+    task::JoinHandle,
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
     DEADLINE, Reply,
     collector::FakeCollector,
-    events::{self, document},
+    events::{self, document as reply},
     install_cryptography,
 };
 
 pub(super) const TIMING: RetryTiming = RetryTiming {
     initial_backoff: Duration::from_millis(5),
     max_backoff: Duration::from_millis(20),
-    maintenance_interval: Duration::from_secs(1),
     flush_timeout: Duration::from_secs(1),
 };
 
+/// What a sender begins with.
+pub(super) struct Start {
+    pub(super) signal: Signal,
+    pub(super) timing: RetryTiming,
+    /// Of an earlier process.
+    pub(super) kept: Option<(Journal, SavedCursor)>,
+    pub(super) is_durable: bool,
+}
+
+impl Default for Start {
+    fn default() -> Self {
+        Self {
+            signal: Signal::Traces,
+            timing: TIMING,
+            kept: None,
+            is_durable: false,
+        }
+    }
+}
+
 pub(super) struct Sending {
-    pub(super) spool: SpoolHandle,
-    worker: Worker,
+    pub(super) journal: Journal,
+    pub(super) queue: Arc<SignalQueue>,
     pub(super) counts: watch::Receiver<ExportCounts>,
+    _snapshots: watch::Sender<Arc<Snapshot>>,
     stop: CancellationToken,
     pub(super) running: JoinHandle<()>,
 }
 
 impl Sending {
-    pub(super) fn start(
-        endpoint: &str,
-        environment: &[(&str, &str)],
-        directory: Option<&Path>,
-    ) -> Self {
-        Self::start_with(TIMING, endpoint, environment, directory)
+    pub(super) fn start(endpoint: &str, environment: &[(&str, &str)]) -> Self {
+        Self::start_as(Start::default(), endpoint, environment)
     }
 
-    pub(super) fn start_with(
-        timing: RetryTiming,
-        endpoint: &str,
-        environment: &[(&str, &str)],
-        directory: Option<&Path>,
-    ) -> Self {
-        Self::start_signal(Signal::Traces, timing, endpoint, environment, directory)
-    }
-
-    pub(super) fn start_signal(
-        signal: Signal,
-        timing: RetryTiming,
-        endpoint: &str,
-        environment: &[(&str, &str)],
-        directory: Option<&Path>,
-    ) -> Self {
+    pub(super) fn start_as(start: Start, endpoint: &str, environment: &[(&str, &str)]) -> Self {
         install_cryptography();
-        let limits = SpoolLimits::default();
-        let spool = Spool::open(signal, directory, Box::new(OsFilesystem), limits);
-        let worker = Worker::start("disk").unwrap();
-        let spool = SpoolHandle::new(spool, Some(worker.clone()));
+        let clock = Clock::start();
+        let (journal, saved) = start.kept.unzip();
+        let journal = journal.unwrap_or_else(|| Journal::new("a"));
+        let moved = Arc::new(Notify::new());
+        let shared = Arc::new(journal.clone());
+        let queue = Arc::new(SignalQueue::new(
+            start.signal,
+            &shared,
+            saved.as_ref(),
+            moved,
+        ));
+        let snapshot = Snapshot::empty(Some("web_0".into()), clock.now());
+        let (publisher, snapshots) = watch::channel(Arc::new(snapshot));
+        let settings = settings(endpoint, environment);
+        let exporter = settings.exporter(start.signal).unwrap();
+        let connection = Connection::new(exporter, clock, start.timing).unwrap();
+        let source = RecordSource {
+            settings,
+            snapshots,
+            is_durable: start.is_durable,
+        };
         let stop = CancellationToken::new();
-        let settings = exporter_settings(signal, endpoint, environment);
-        let connection = Connection::new(&settings, Clock::start(), timing).unwrap();
-        let running = sender::run(connection, spool.clone(), stop.clone());
+        let running = sender::run(connection, Arc::clone(&queue), source, stop.clone());
         Self {
-            counts: spool.counts().subscribe(),
-            spool,
-            worker,
+            journal,
+            counts: queue.counts().subscribe(),
+            queue,
+            _snapshots: publisher,
             stop,
             running: tokio::spawn(running),
         }
     }
 
-    pub(super) async fn append(&self, names: impl IntoIterator<Item = u64>) {
-        for name in names {
-            self.spool.append(batch(name), Clock::start().now());
-        }
-        self.worker.run(|| ()).await.unwrap();
+    /// Adds entries together.
+    pub(super) fn append(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        let dropped = self.journal.append(numbers.into_iter().map(entry));
+        self.queue.update(&Arc::new(self.journal.clone()), &dropped);
     }
 
-    pub(super) async fn append_logs(&self, bodies: impl IntoIterator<Item = u64>) {
-        for body in bodies {
-            self.spool.append(log_batch(body), Clock::start().now());
-        }
-        self.worker.run(|| ()).await.unwrap();
+    /// The owner of a restored journal becomes known.
+    pub(super) fn confirm_owner(&mut self) {
+        self.journal.is_owned = true;
+        self.append([]);
     }
 
     pub(super) async fn until(
@@ -119,11 +128,26 @@ impl Sending {
         counts.unwrap_or_else(|| panic!("timed out at {:?}", self.counts.borrow()))
     }
 
-    pub(super) async fn stop(self) -> ExportCounts {
+    pub(super) async fn stop(self) -> (ExportCounts, (Journal, SavedCursor)) {
         self.stop.cancel();
         timeout(DEADLINE, self.running).await.unwrap().unwrap();
-        self.counts.borrow().clone()
+        let saved = self.queue.saved(&self.journal);
+        let counts = self.counts.borrow().clone();
+        (counts, (self.journal, saved))
     }
+}
+
+/// The journal as the next process reads it, before it is known whose it is.
+pub(super) fn restored(journal: &Journal) -> Journal {
+    let saved = SavedJournal {
+        id: Arc::clone(&journal.id),
+        newest: journal.newest,
+        ..SavedJournal::default()
+    };
+    let entries = journal.after(0).map(|entry| (**entry).clone()).collect();
+    let mut restored = Journal::restore(&saved, journal.dropped, entries);
+    restored.first = restored.newest + 1;
+    restored
 }
 
 pub(super) fn settings(endpoint: &str, environment: &[(&str, &str)]) -> OtlpSettings {
@@ -137,95 +161,33 @@ pub(super) fn settings(endpoint: &str, environment: &[(&str, &str)]) -> OtlpSett
         .unwrap()
 }
 
-fn exporter_settings(
-    signal: Signal,
-    endpoint: &str,
-    environment: &[(&str, &str)],
-) -> ExporterSettings {
-    let settings = settings(endpoint, environment);
-    settings.exporter(signal).unwrap().clone()
-}
+pub(super) const SEEN_AT: i64 = 1_794_906_942;
 
-pub(super) fn at(nanos: i128) -> Timestamp {
-    Timestamp::from_unix_nanos(1_794_906_942_000_000_000 + nanos).unwrap()
-}
-
-/// One batch with these spans.
-pub(super) fn batch_of(numbers: std::ops::RangeInclusive<u64>) -> Batch {
-    let mut batches = numbers.map(batch);
-    let mut whole = batches.next().unwrap();
-    whole
-        .records
-        .extend(batches.flat_map(|batch| batch.records));
-    whole
-}
-
-fn resource() -> Resource {
-    let attributes = [KeyValue::new("host.name", "web_0")];
-    Resource::builder_empty()
-        .with_attributes(attributes)
-        .build()
-}
-
-/// One span whose name is the number.
-pub(super) fn batch(number: u64) -> Batch {
-    let mut events = SpanEvents::default();
-    let attributes = vec![KeyValue::new("text", "x")];
-    events
-        .events
-        .push(Event::new("rescheduled", at(5).into(), attributes, 0));
-    let texts = ["web_0", "web_1"].map(Into::into).into();
-    let span = SpanData {
-        span_context: SpanContext::new(
-            TraceId::from(7),
-            SpanId::from(number),
-            TraceFlags::SAMPLED,
-            false,
-            TraceState::default(),
-        ),
-        parent_span_id: SpanId::from(99),
-        parent_span_is_remote: false,
-        span_kind: SpanKind::Internal,
-        name: number.to_string().into(),
-        start_time: at(1).into(),
-        end_time: at(2_000_000_003).into(),
-        attributes: vec![
-            KeyValue::new("text", "a \"b\""),
-            KeyValue::new("int", -9_i64),
-            KeyValue::new("float", 7.25),
-            KeyValue::new("texts", Value::Array(Array::String(texts))),
-        ],
-        dropped_attributes_count: 0,
-        events,
-        links: SpanLinks::default(),
-        status: Status::error("status 400"),
-        instrumentation_scope: InstrumentationScope::default(),
+/// The end of an event, with one span and one log record. The number is the end of its id, and its type, which is in the
+/// name of the span.
+pub(super) fn entry(number: u64) -> Entry {
+    let event = json!({
+        "EventId": format!("{number:032x}"), "EventType": number.to_string(), "EventStatus": "Advisory",
+        "Resources": ["web_0", "web_1"], "EventSource": "Platform", "DurationInSeconds": 9,
+    });
+    let body = |events| json!({"DocumentIncarnation": 1, "Events": events}).to_string();
+    let mut tracker = Tracker::new(Duration::ZERO);
+    let mut observe = |events, seconds: u64| {
+        let (document, _) = document::parse(body(events).as_bytes()).unwrap();
+        let at = Timestamp::from_unix_seconds(SEEN_AT).unwrap();
+        let now = Moment::new(at, Duration::ZERO).after(Duration::from_secs(seconds));
+        tracker.observe(&document, Some("web_0"), now)
     };
-    Batch {
-        resource: resource(),
-        records: vec![Record::Span(span)],
-    }
+    observe(json!([event]), 0);
+    let ended = observe(json!([]), 2).pop().unwrap();
+    Entry::new(ended, Some(&"web_0".into()))
 }
 
-/// One log record whose body is the number.
-pub(super) fn log_batch(number: u64) -> Batch {
-    let logger = SdkLoggerProvider::builder().build().logger("test");
-    let mut record = logger.create_log_record();
-    record.set_event_name("azure.scheduled_event.announced");
-    record.set_timestamp(at(7).into());
-    record.set_observed_timestamp(at(7).into());
-    record.set_severity_number(Severity::Error);
-    record.set_trace_context(
-        TraceId::from(7),
-        SpanId::from(99),
-        Some(TraceFlags::SAMPLED),
-    );
-    record.set_body(number.to_string().into());
-    record.add_attribute("texts", AnyValue::from_iter(["web_0", "web_1"]));
-    Batch {
-        resource: resource(),
-        records: vec![Record::Log(record)],
-    }
+/// The numbers of the entries whose spans were accepted, in order.
+pub(super) fn accepted(collector: &FakeCollector) -> Vec<u64> {
+    let names = collector.accepted();
+    let number = |name: &String| name.rsplit(' ').next().unwrap().parse().unwrap();
+    names.iter().map(number).collect()
 }
 
 pub(super) const EVENT_ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
@@ -239,15 +201,15 @@ pub(super) fn event_of(status: &str, resource: &str) -> Reply {
     let members = json!({
         "EventStatus": status, "Resources": [resource], "DurationInSeconds": 5, "Description": "Host \"a\\b\"",
     });
-    document(1, [events::event(&members)])
+    reply(1, [events::event(&members)])
 }
 
 pub(super) fn no_event() -> Reply {
     Reply::ok(r#"{"DocumentIncarnation":2,"Events":[]}"#)
 }
 
-pub(super) fn numbers(range: std::ops::RangeInclusive<u64>) -> Vec<String> {
-    range.map(|number| number.to_string()).collect()
+pub(super) fn numbers(range: std::ops::RangeInclusive<u64>) -> Vec<u64> {
+    range.collect()
 }
 
 pub(super) fn base(collector: &FakeCollector) -> String {

@@ -2,7 +2,7 @@
 
 use azure_scheduled_events_exporter::output_counters::ExportFailure;
 
-use super::sending::Sending;
+use super::sending::{Sending, accepted};
 use crate::support::{Pki, collector::FakeCollector, pki::TlsProxy};
 
 /// A collector behind a TLS proxy with a certificate of this authority.
@@ -17,7 +17,7 @@ async fn collector(pki: &Pki, needs_client_certificate: bool) -> (FakeCollector,
 /// A sender that trusts the authorities in this file.
 fn trusting(proxy: &TlsProxy, ca: &str) -> Sending {
     let environment = [("OTEL_EXPORTER_OTLP_CERTIFICATE", ca)];
-    Sending::start(&proxy.base(), &environment, None)
+    Sending::start(&proxy.base(), &environment)
 }
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn only_the_given_authority_is_trusted() {
     let (_collector, proxy) = collector(&ours, false).await;
     let ca = ours.path("ca.pem");
     let mut sending = trusting(&proxy, &ca);
-    sending.append([1]).await;
+    sending.append([1]);
     sending.until(|counts| counts.exported == 1).await;
     let untrusted = FakeCollector::scripted([]).await;
     for proxy in [
@@ -36,7 +36,7 @@ async fn only_the_given_authority_is_trusted() {
         ours.tls_proxy("elsewhere", false, untrusted.address).await,
     ] {
         let mut sending = trusting(&proxy, &ca);
-        sending.append([1]).await;
+        sending.append([1]);
         let counts = sending
             .until(|counts| counts.failures[&ExportFailure::Tls] >= 2)
             .await;
@@ -55,8 +55,8 @@ async fn client_certificate_is_presented() {
         pki.path("client-key.pem"),
     );
     let trusted = ("OTEL_EXPORTER_OTLP_CERTIFICATE", ca.as_str());
-    let mut anonymous = Sending::start(&proxy.base(), &[trusted], None);
-    anonymous.append([1]).await;
+    let mut anonymous = Sending::start(&proxy.base(), &[trusted]);
+    anonymous.append([1]);
     let counts = anonymous
         .until(|counts| counts.failures[&ExportFailure::Tls] >= 2)
         .await;
@@ -66,10 +66,10 @@ async fn client_certificate_is_presented() {
         ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &certificate),
         ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key),
     ];
-    let mut identified = Sending::start(&proxy.base(), &environment, None);
-    identified.append([2]).await;
+    let mut identified = Sending::start(&proxy.base(), &environment);
+    identified.append([2]);
     identified.until(|counts| counts.exported == 1).await;
-    assert_eq!(collector.accepted(), ["2"]);
+    assert_eq!(accepted(&collector), [2]);
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn missing_certificate_file_is_read_when_it_appears() {
     let (_collector, proxy) = collector(&pki, false).await;
     let late = pki.path("late.pem");
     let mut sending = trusting(&proxy, &late);
-    sending.append([1]).await;
+    sending.append([1]);
     let counts = sending
         .until(|counts| counts.failures[&ExportFailure::Tls] >= 1)
         .await;
@@ -94,7 +94,7 @@ async fn renewed_authority_is_read_again() {
     ours.write("trusted.pem", &theirs.authority());
     let trusted = ours.path("trusted.pem");
     let mut sending = trusting(&proxy, &trusted);
-    sending.append([1]).await;
+    sending.append([1]);
     sending
         .until(|counts| counts.failures[&ExportFailure::Tls] >= 2)
         .await;

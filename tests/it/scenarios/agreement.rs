@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use azure_scheduled_events_exporter::otlp::{batch::Batch, log_record::EventName};
+use azure_scheduled_events_exporter::otlp::log_record::EventName;
 use opentelemetry::{KeyValue, logs::AnyValue, trace::SpanId};
 use opentelemetry_sdk::{logs::SdkLogRecord, trace::SpanData};
 use serde_json::Value;
@@ -110,14 +110,19 @@ fn stops_this_vm_soon(event: &Value) -> bool {
 }
 
 /// The end of an event of this VM in the log, the spans and the log records of one input.
-pub(super) fn assert_one_outcome(log: &[LogLine], batches: &[Batch], context: &str) {
+pub(super) fn assert_one_outcome(
+    log: &[LogLine],
+    sent_spans: &[SpanData],
+    sent_records: &[SdkLogRecord],
+    context: &str,
+) {
     let is_whole = |span: &&SpanData| span.parent_span_id == SpanId::INVALID;
     let is_end = |line: &&LogLine| line.field("transition") == Some("ended");
     for line in log.iter().filter(is_end) {
         let outcome = line.field("outcome").unwrap();
         let id = line.field("event_id").map(str::to_owned);
         let (mut spans, mut records) = (0, 0);
-        for span in batches.iter().flat_map(Batch::spans).filter(is_whole) {
+        for span in sent_spans.iter().filter(is_whole) {
             let value = span_attribute(span, "outcome");
             if span_attribute(span, "id") == id && value.is_some() {
                 assert_eq!(value.as_deref(), Some(outcome), "{context}: span");
@@ -125,7 +130,7 @@ pub(super) fn assert_one_outcome(log: &[LogLine], batches: &[Batch], context: &s
             }
         }
         let is_end = |it: &&SdkLogRecord| it.event_name() == Some(EventName::Ended.as_str());
-        let ends = batches.iter().flat_map(Batch::log_records).filter(is_end);
+        let ends = sent_records.iter().filter(is_end);
         for record in ends.filter(|it| record_attribute(it, "id") == id) {
             let value = record_attribute(record, "outcome");
             assert_eq!(value.as_deref(), Some(outcome), "{context}: record");

@@ -14,7 +14,7 @@ use azure_scheduled_events_exporter::{
     engine::{EngineConfig, Input},
     lifecycle::{Transition, TransitionKind},
     metrics::{self, MetricsOptions, exposition::Format},
-    otlp::{batch::Batch, log_record::EventName},
+    otlp::log_record::EventName,
     pause::{PERIOD, lateness},
     server::ServerLimits,
     snapshot::{SeriesScope, Snapshot},
@@ -113,12 +113,12 @@ impl World {
             is_serving: get("/-/serving").status == 200,
         };
         outputs.assert_agreement(context);
-        let batches = self.driven.batches();
-        assert_one_outcome(&self.driven.log, &batches, context);
+        let (spans, records) = (self.driven.spans(), self.driven.log_records());
+        assert_one_outcome(&self.driven.log, &spans, &records, context);
         self.driven.emitted.clear();
         self.driven.log.clear();
-        let records = batches.iter().flat_map(Batch::log_records);
         let is_critical_start = records
+            .iter()
             .filter(|record| record.event_name() == Some(EventName::Started.as_str()))
             .any(|record| record.severity_number() == Some(Severity::Error));
         assert!(

@@ -9,13 +9,14 @@ use azure_scheduled_events_exporter::{
     event::EventId,
     journal::{Entry, Journal},
     otlp::{
-        batch::{self, Batch},
-        settings::OtlpSettings,
+        log_record,
+        trace::{self, vm_key},
     },
     snapshot::Snapshot,
     state::{Directory, Found},
     time::{Moment, Timestamp},
 };
+use opentelemetry_sdk::{logs::SdkLogRecord, trace::SpanData};
 
 use super::log::{self, LogLine};
 
@@ -172,16 +173,21 @@ impl DrivenEngine {
         self.engine.snapshot(self.now)
     }
 
-    /// What an exporter of traces and logs sends of the changes.
-    pub(crate) fn batches(&self) -> Vec<Batch> {
-        let endpoint = |name: &str| {
-            (name == "OTEL_EXPORTER_OTLP_ENDPOINT").then(|| "http://127.0.0.1:9".to_owned())
-        };
-        let settings = OtlpSettings::from_env(endpoint).unwrap().unwrap();
-        let batches = self.emitted.iter().flat_map(|(entry, snapshot)| {
-            batch::of(std::slice::from_ref(entry), snapshot, &settings)
+    /// What an exporter of traces sends of the changes.
+    pub(crate) fn spans(&self) -> Vec<SpanData> {
+        let spans = self
+            .emitted
+            .iter()
+            .flat_map(|(entry, _)| trace::spans(&entry.transition, &vm_key(entry.vm.as_deref())));
+        spans.collect()
+    }
+
+    /// What an exporter of logs sends of the changes.
+    pub(crate) fn log_records(&self) -> Vec<SdkLogRecord> {
+        let records = self.emitted.iter().flat_map(|(entry, snapshot)| {
+            log_record::records(&entry.transition, &vm_key(entry.vm.as_deref()), snapshot)
         });
-        batches.map(|(_, batch)| batch).collect()
+        records.collect()
     }
 }
 

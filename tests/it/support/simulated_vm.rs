@@ -10,11 +10,9 @@ use azure_scheduled_events_exporter::{
     FailureReason, Identity, RequestError,
     approval::ApprovalPolicy,
     engine::{EngineConfig, Input, SavedState},
-    otlp::batch::Batch,
     server::ServerLimits,
     time::{Moment, Timestamp},
 };
-use opentelemetry_sdk::trace::SpanData;
 use serde_json::{Value, json};
 
 use super::{
@@ -233,12 +231,6 @@ impl SimulatedVm {
         self.saved = Some(through_a_file(&self.saved_state(), now.wall));
         let config = config(self.policy, self.vm_name);
         self.restart(config, now);
-    }
-
-    /// The spans so far.
-    pub(crate) fn spans(&self) -> Vec<SpanData> {
-        let batches = self.batches();
-        batches.iter().flat_map(Batch::spans).cloned().collect()
     }
 
     pub(crate) fn get(&self, path: &str) -> (u16, String) {

@@ -32,9 +32,7 @@ pub(super) fn families<'a>(snapshot: &'a Snapshot, outputs: &OutputCounters) -> 
     });
     let receivers = pushes.receivers.iter();
     let receivers = receivers.map(|(name, is_up)| ([("receiver", name.clone().into())], *is_up));
-    let spools = [Some(&spans), log_records].into_iter().flatten();
-    let write_failures: u64 = spools.map(|counts| counts.write_failures).sum();
-    let write_failures = snapshot.state_write_failures + write_failures;
+    let write_failures = snapshot.state_write_failures;
     let signals = [
         ("traces", Some(&spans)),
         ("logs", log_records),

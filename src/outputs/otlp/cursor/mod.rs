@@ -47,7 +47,6 @@ struct Failed {
 #[derive(Debug, Clone)]
 pub struct Cursor {
     journal: Arc<str>,
-    /// The number of spans, or log records, of an entry.
     count: fn(&Entry) -> u64,
     /// All entries up to this number are done: accepted, dropped, or without records.
     sent: u64,
@@ -90,14 +89,23 @@ impl Cursor {
         cursor
     }
 
-    pub fn saved(&self) -> SavedCursor {
+    /// How far this journal was sent; from its beginning on if it is another one.
+    pub fn saved(&self, journal: &Journal) -> SavedCursor {
+        if self.journal != journal.id {
+            return SavedCursor::default();
+        }
         SavedCursor {
             sent: self.sent,
             ahead: self.ahead.clone(),
         }
     }
 
-    /// The spans, or log records, of the entries that are not done.
+    /// The number of spans, or log records, of an entry.
+    pub fn count(&self, entry: &Entry) -> u64 {
+        (self.count)(entry)
+    }
+
+    /// Those of the entries that are not done.
     pub fn unsent(&self) -> u64 {
         self.unsent
     }
@@ -219,7 +227,7 @@ impl Cursor {
     }
 
     fn is_done(&self, entry: &Entry) -> bool {
-        self.ahead.contains(&entry.number) || (self.count)(entry) == 0
+        self.ahead.contains(&entry.number) || self.count(entry) == 0
     }
 
     fn is_in_flight(&self, entry: &Entry) -> bool {
@@ -228,7 +236,7 @@ impl Cursor {
     }
 
     fn records<'a>(&self, entries: impl IntoIterator<Item = &'a Arc<Entry>>) -> u64 {
-        let counts = entries.into_iter().map(|entry| (self.count)(entry));
+        let counts = entries.into_iter().map(|entry| self.count(entry));
         counts.sum()
     }
 }

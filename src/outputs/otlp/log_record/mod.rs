@@ -56,7 +56,16 @@ impl EventName {
 }
 
 /// The log records of a transition. The snapshot has the name of this VM.
-pub(crate) fn records(transition: &Transition, vm: &str, snapshot: &Snapshot) -> Vec<SdkLogRecord> {
+pub fn records(transition: &Transition, vm: &str, snapshot: &Snapshot) -> Vec<SdkLogRecord> {
+    let changes = changes(transition).into_iter();
+    changes
+        .map(|(kind, at)| record(&transition.tracked, &kind, at, vm, snapshot))
+        .collect()
+}
+
+/// What the log records of a transition say: one change each, with its time. An event that was found to name this VM
+/// after it was first seen has its announcement, start and end so far.
+pub(super) fn changes(transition: &Transition) -> Vec<(TransitionKind, Timestamp)> {
     let tracked = transition.tracked.as_ref();
     let is_own = tracked.scope == EventScope::Own;
     let was_own = match transition.kind {
@@ -64,32 +73,16 @@ pub(crate) fn records(transition: &Transition, vm: &str, snapshot: &Snapshot) ->
         _ => is_own,
     };
     match (was_own, is_own) {
-        (false, true) => backfill(tracked, vm, snapshot),
+        (false, true) => {
+            let started = tracked.started_at.map(|at| (TransitionKind::Started, at));
+            let ended = tracked.end;
+            let ended = ended.map(|end| (TransitionKind::Ended(end.outcome), end.at));
+            let announced = Some((TransitionKind::Announced, tracked.first_seen_at));
+            [announced, started, ended].into_iter().flatten().collect()
+        }
         (false, false) => Vec::new(),
-        (true, _) => vec![record(
-            tracked,
-            &transition.kind,
-            transition.at,
-            vm,
-            snapshot,
-        )],
+        (true, _) => vec![(transition.kind.clone(), transition.at)],
     }
-}
-
-/// The records of the announcement, start and end so far, for an event that was found to name this VM after it was
-/// first seen.
-pub(crate) fn backfill(tracked: &TrackedEvent, vm: &str, snapshot: &Snapshot) -> Vec<SdkLogRecord> {
-    let past = [
-        Some((TransitionKind::Announced, tracked.first_seen_at)),
-        tracked.started_at.map(|at| (TransitionKind::Started, at)),
-        tracked
-            .end
-            .map(|end| (TransitionKind::Ended(end.outcome), end.at)),
-    ];
-    let known = past.into_iter().flatten();
-    known
-        .map(|(kind, at)| record(tracked, &kind, at, vm, snapshot))
-        .collect()
 }
 
 /// An event of OpenTelemetry (<https://opentelemetry.io/docs/specs/semconv/general/events/>): a log record with a name.

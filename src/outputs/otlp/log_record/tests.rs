@@ -240,7 +240,7 @@ fn record_that_is_made_again_has_the_same_uid_whatever_the_time() {
     assert_eq!(distinct.len(), early.len(), "{early:?}");
     assert!(distinct.iter().all(|uid| Uuid::parse_str(uid).is_ok()));
     let announced = transitions_of(&[(1_000, vec![event(Status::Scheduled)])]);
-    let other = trace::vm_key(None, Some("web_1"));
+    let other = trace::vm_key(Some("web_1"));
     let elsewhere = records(&announced[0], &other, &snapshot());
     assert_ne!(sent(&elsewhere[0]).uid, records_of(&announced)[0].uid);
 }

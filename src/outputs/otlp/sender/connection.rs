@@ -33,8 +33,6 @@ pub struct RetryTiming {
     /// After the first failure; each further one doubles it.
     pub initial_backoff: Duration,
     pub max_backoff: Duration,
-    /// How often an idle sender retries failed disk writes.
-    pub maintenance_interval: Duration,
     /// How long the remaining spans are exported at shutdown.
     pub flush_timeout: Duration,
 }
@@ -44,7 +42,6 @@ impl Default for RetryTiming {
         Self {
             initial_backoff: Duration::from_secs(1),
             max_backoff: Duration::from_mins(1),
-            maintenance_interval: Duration::from_secs(30),
             flush_timeout: Duration::from_secs(5),
         }
     }

@@ -1,65 +1,120 @@
-//! Exports the batches of the spool of one signal to its collector, one request at a time; [`metrics`] exports the
-//! metrics, which have no spool. Each signal has a [`Connection`].
+//! Sends the spans, or log records, of the journal to the collector of a signal, one request at a time; [`metrics`]
+//! pushes the metrics, which are no part of the journal. Each signal has a [`Connection`].
 //!
-//! Only a batch that the collector accepted or rejected is removed from the spool. The oldest one is sent first; one
-//! that may have caused a failure itself, or fails again and again, is sent again after the others. At shutdown the
-//! remaining batches are exported for up to [`RetryTiming::flush_timeout`] and otherwise stay in the spool.
+//! The [cursor](super::cursor) decides what the next request has. At shutdown the rest is sent for up to
+//! [`RetryTiming::flush_timeout`], and otherwise stays in the journal.
 
 mod answer;
 mod connection;
 mod grpc;
 mod meters;
 pub mod metrics;
+mod queue;
 mod response;
 mod sent;
 mod transport;
 
-use std::{future::Future, pin::pin, time::Duration};
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
-use tokio::time::{sleep, timeout};
+use opentelemetry_sdk::{logs::SdkLogRecord, trace::SpanData};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub use self::connection::{Connection, RetryTiming};
 use self::response::{Disposition, Retry};
-use super::{
-    request::EncodedBatch,
-    signal::Signal,
-    spool::{Spool, SpoolHandle},
+pub use self::{
+    connection::{Connection, RetryTiming},
+    queue::SignalQueue,
 };
-use crate::outputs::output_counters::{DropReason, ExportFailure};
+use super::{
+    cursor::RequestResult, log_record, resource, settings::OtlpSettings, signal::Signal, trace,
+};
+use crate::{
+    core::{journal::Entry, snapshot::Snapshot},
+    outputs::output_counters::{DropReason, ExportFailure},
+};
 
 /// Between two attempts while the exporter stops.
 const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
-/// After this number of consecutive failures, a batch that fails is sent again after the others, whatever the cause.
-const MAX_FAILURES_IN_ORDER: u32 = 8;
 
-/// Exports until `stop` is cancelled, then flushes the spool.
-pub async fn run(mut connection: Connection, spool: SpoolHandle, stop: CancellationToken) {
-    connection.counts = spool.counts();
+/// What is sent in one request.
+#[derive(Debug)]
+enum Records {
+    Spans(Vec<SpanData>),
+    Logs(Vec<SdkLogRecord>),
+}
+
+impl Records {
+    fn of(signal: Signal, entries: &[Arc<Entry>], snapshot: &Snapshot) -> Self {
+        let entries = entries.iter();
+        let keyed = entries.map(|entry| (&entry.transition, trace::vm_key(entry.vm.as_deref())));
+        match signal {
+            Signal::Traces => {
+                let spans = keyed.flat_map(|(transition, vm)| trace::spans(transition, &vm));
+                Self::Spans(spans.collect())
+            }
+            Signal::Logs | Signal::Metrics => Self::Logs(
+                keyed
+                    .flat_map(|(transition, vm)| log_record::records(transition, &vm, snapshot))
+                    .collect(),
+            ),
+        }
+    }
+
+    fn count(&self) -> u64 {
+        let count = match self {
+            Self::Spans(spans) => spans.len(),
+            Self::Logs(records) => records.len(),
+        };
+        count as u64
+    }
+}
+
+/// What spans and log records are made of, beside the journal.
+#[derive(Debug)]
+pub struct RecordSource {
+    pub settings: OtlpSettings,
+    pub snapshots: watch::Receiver<Arc<Snapshot>>,
+    /// Whether the journal, and how far it was sent, survive the end of this process.
+    pub is_durable: bool,
+}
+
+/// Sends until `stop` is cancelled, then the rest.
+pub async fn run(
+    mut connection: Connection,
+    queue: Arc<SignalQueue>,
+    source: RecordSource,
+    stop: CancellationToken,
+) {
+    connection.counts = queue.counts();
     let settings = connection.settings();
     let signal = settings.signal;
+    let is_durable = source.is_durable;
     info!(
         endpoint = settings.shown_endpoint(),
         gzip = settings.gzip,
-        durable = spool.is_durable(),
+        durable = is_durable,
         "{} export enabled",
         signal.as_str()
     );
     let flush_timeout = connection.timing.flush_timeout;
     let mut sender = Sender {
         connection,
-        spool: spool.clone(),
+        queue: Arc::clone(&queue),
+        source,
         stop: stop.clone(),
         is_probed: false,
     };
-    // A batch whose request is cut off is sent again after the next start.
+    // What is in flight when its request is cut off is sent again after the next start.
     flush(signal, flush_timeout, &stop, sender.send_until_stopped()).await;
-    let count = spool.counts().borrow().spooled;
+    let count = queue.counts().borrow().spooled;
     if count > 0 {
         warn!(
             count,
-            kept = spool.is_durable(),
+            kept = is_durable,
             "stopping with unsent {}",
             signal.records()
         );
@@ -86,7 +141,8 @@ async fn flush(
 
 struct Sender {
     connection: Connection,
-    spool: SpoolHandle,
+    queue: Arc<SignalQueue>,
+    source: RecordSource,
     stop: CancellationToken,
     /// Whether the receiver has answered as one of OTLP.
     is_probed: bool,
@@ -94,10 +150,10 @@ struct Sender {
 
 impl Sender {
     async fn send_until_stopped(&mut self) {
-        loop {
-            self.connection.permitted().await;
+        while self.may_send().await {
             let is_stopping = self.stop.is_cancelled();
-            let Some((id, batch)) = self.spool.next().await else {
+            let entries = self.queue.next();
+            if entries.is_empty() {
                 if is_stopping {
                     return;
                 }
@@ -106,113 +162,160 @@ impl Sender {
                 } else {
                     self.probe().await;
                 }
-                continue;
-            };
-            if let Err(retry) = self.send(id, batch).await {
-                // A durable spool is exported after the next start.
-                if self.stop.is_cancelled() && self.spool.is_durable() {
+            } else if let Err(retry) = self.send(&entries).await {
+                if self.stop.is_cancelled() && self.source.is_durable {
                     return;
                 }
-                self.handle_failure(id, retry).await;
+                self.back_off(&retry).await;
             }
         }
     }
 
-    /// Sends an empty request, until one is accepted. A batch does not wait for that, but for a delay that the collector
-    /// asks for.
-    async fn probe(&mut self) {
-        let result = tokio::select! {
-            result = self.connection.probe() => result,
-            () = self.spool.appended() => return self.connection.failures = 0,
-            () = self.stop.cancelled() => return,
-        };
-        self.is_probed = result.is_ok();
-        if let Err(retry) = result {
-            tokio::select! {
-                () = sleep(self.connection.retry_delay(&retry)) => {}
-                // Its own backoff begins anew.
-                () = self.spool.appended() => self.connection.failures = 0,
-                () = self.stop.cancelled() => {}
-            }
+    /// Waits as long as the receiver asked for. Returns whether there is time to send after that.
+    async fn may_send(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.connection.permitted() => return true,
+            () = self.stop.cancelled() => {}
         }
-    }
-
-    async fn send(&mut self, id: u64, batch: EncodedBatch) -> Result<(), Retry> {
-        let count = batch.count();
-        let records = self.connection.settings().signal.records();
-        let disposition = self.connection.attempt(batch.body.clone()).await;
-        self.is_probed |= !matches!(disposition, Disposition::Retry(_));
-        let (dropped, reason) = match disposition {
-            Disposition::Accepted { rejected, message } => {
-                let rejected = rejected.min(count);
-                self.connection.recovered();
-                if rejected > 0 {
-                    self.count(ExportFailure::PartialSuccess);
-                    warn!(
-                        rejected,
-                        of = count,
-                        message,
-                        "collector rejected part of the {records}, dropped"
-                    );
-                }
-                // A partial success does not name the rejected ones.
-                if rejected < count {
-                    sent::log_sent(&batch);
-                }
-                (rejected, DropReason::Rejected)
-            }
-            Disposition::Refused { reason, message } => {
-                self.connection.recovered();
-                self.count(reason);
-                warn!(
-                    reason = reason.as_str(),
-                    count,
-                    error = message,
-                    "collector rejected {records}, dropped"
-                );
-                let reason = match reason {
-                    ExportFailure::TooLarge => DropReason::TooLarge,
-                    _ => DropReason::Rejected,
-                };
-                (count, reason)
-            }
-            Disposition::Retry(retry) => return Err(retry),
-        };
-        self.spool
-            .with(move |spool| spool.complete(id, dropped, reason))
-            .await;
-        Ok(())
-    }
-
-    fn count(&self, reason: ExportFailure) {
-        let counts = &self.connection.counts;
-        counts.send_modify(|counts| counts.fail(reason));
+        // What is on disk is sent after the next start.
+        if self.source.is_durable || self.queue.counts().borrow().spooled == 0 {
+            return false;
+        }
+        self.connection.permitted().await;
+        true
     }
 
     async fn idle(&self) {
         tokio::select! {
-            () = self.spool.appended() => {}
+            () = self.queue.added() => {}
             () = self.stop.cancelled() => {}
-            () = sleep(self.connection.timing.maintenance_interval) => {
-                self.spool.with(Spool::maintain).await;
-            }
         }
     }
 
-    /// A new batch ends our own backoff, since a Spot VM has only seconds.
-    async fn handle_failure(&self, id: u64, retry: Retry) {
-        self.spool.with(Spool::maintain).await;
-        if retry.may_be_the_batch || self.connection.failures >= MAX_FAILURES_IN_ORDER {
-            self.spool.with(move |spool| spool.postpone(id)).await;
+    /// Sends an empty request, until one is accepted. What is added does not wait for that.
+    async fn probe(&mut self) {
+        let result = tokio::select! {
+            result = self.connection.probe() => result,
+            () = self.queue.added() => return self.connection.failures = 0,
+            () = self.stop.cancelled() => return,
+        };
+        self.is_probed = result.is_ok();
+        if let Err(retry) = result {
+            self.back_off(&retry).await;
         }
-        let delay = self.connection.retry_delay(&retry);
+    }
+
+    /// What is added ends our own backoff, which begins anew, since a Spot VM has only seconds.
+    async fn back_off(&mut self, retry: &Retry) {
+        let delay = self.connection.retry_delay(retry);
         if self.stop.is_cancelled() {
             return sleep(delay.min(MAX_SHUTDOWN_BACKOFF)).await;
         }
         tokio::select! {
             () = sleep(delay) => {}
-            () = self.spool.appended() => {}
+            () = self.queue.added() => self.connection.failures = 0,
             () = self.stop.cancelled() => {}
         }
+    }
+
+    async fn send(&mut self, entries: &[Arc<Entry>]) -> Result<(), Retry> {
+        let RecordSource {
+            settings,
+            snapshots,
+            ..
+        } = &self.source;
+        let snapshot = Arc::clone(&snapshots.borrow());
+        let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
+        let resource = resource::of(settings, identity, vm_name);
+        let records = Records::of(self.queue.signal, entries, &snapshot);
+        let disposition = match &records {
+            Records::Spans(spans) => {
+                let spans = spans.clone();
+                self.connection.export_spans(spans, &resource).await
+            }
+            Records::Logs(records) => self.connection.export_logs(records, &resource).await,
+        };
+        self.is_probed |= !matches!(disposition, Disposition::Retry(_));
+        match disposition {
+            Disposition::Accepted { rejected, message } => {
+                self.accepted(&records, rejected, &message);
+                Ok(())
+            }
+            Disposition::Refused { reason, message } => {
+                self.refused(&records, reason, &message);
+                Ok(())
+            }
+            Disposition::Retry(retry) => {
+                self.failed(&retry);
+                Err(retry)
+            }
+        }
+    }
+
+    fn accepted(&mut self, records: &Records, rejected: u64, message: &str) {
+        self.connection.recovered();
+        let count = records.count();
+        let rejected = rejected.min(count);
+        if rejected > 0 {
+            self.count(ExportFailure::PartialSuccess);
+            warn!(
+                rejected,
+                of = count,
+                message,
+                "collector rejected part of the {}, dropped",
+                self.queue.signal.records()
+            );
+        }
+        // A partial success does not name the rejected ones.
+        if rejected < count {
+            sent::log_sent(records);
+        }
+        let result = RequestResult::Accepted;
+        self.queue.complete(result, count - rejected, rejected);
+    }
+
+    fn refused(&mut self, records: &Records, reason: ExportFailure, message: &str) {
+        self.connection.recovered();
+        self.count(reason);
+        let result = RequestResult::Refused(match reason {
+            ExportFailure::TooLarge => DropReason::TooLarge,
+            _ => DropReason::Rejected,
+        });
+        let dropped = self.queue.complete(result, 0, 0);
+        let effect = if dropped.is_empty() {
+            "sending each change alone"
+        } else {
+            "dropped"
+        };
+        warn!(
+            reason = reason.as_str(),
+            count = records.count(),
+            error = message,
+            "collector rejected {}, {effect}",
+            self.queue.signal.records(),
+        );
+    }
+
+    fn failed(&self, retry: &Retry) {
+        let result = if retry.may_be_the_batch {
+            RequestResult::MayBeContent
+        } else {
+            RequestResult::Unavailable
+        };
+        for (count, reason) in self.queue.complete(result, 0, 0) {
+            warn!(
+                reason = reason.as_str(),
+                count,
+                error = retry.message,
+                "unsent {} dropped",
+                self.queue.signal.records()
+            );
+        }
+    }
+
+    fn count(&self, reason: ExportFailure) {
+        let counts = &self.connection.counts;
+        counts.send_modify(|counts| counts.fail(reason));
     }
 }

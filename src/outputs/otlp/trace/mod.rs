@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A span that is made again, after a crash or for an event that returned, has the same id. Only events that name this
-//! VM have spans; where that becomes known late, `backfill` returns all past spans. An advisory has only `announced`
+//! VM have spans; where that becomes known late, all past spans are made then. An advisory has only `announced`
 //! and the root; their ids differ from those of maintenance with the same event id.
 
 use std::time::Duration;
@@ -30,10 +30,7 @@ use super::{
     resource::scope,
 };
 use crate::{
-    azure::{
-        Identity,
-        event::{Event, EventScope},
-    },
+    azure::event::{Event, EventScope},
     base::{label::label_values, text::sanitize, time::Timestamp},
     core::lifecycle::{TrackedEvent, Transition, TransitionKind},
 };
@@ -56,15 +53,9 @@ label_values! {
     }
 }
 
-/// Distinguishes the VMs of one event in span ids: the VM's name, else its id, else `unknown`.
-///
-/// The name is preferred because it is known wherever an event names this VM, also before instance metadata is. A key
-/// that changed between the first and the last span of an event would separate them.
-pub fn vm_key(identity: Option<&Identity>, vm_name: Option<&str>) -> String {
-    let name = vm_name.or(identity.map(|identity| identity.name.as_str()));
-    let id = identity.map(|identity| identity.vm_id.as_str());
-    let known = [name, id].into_iter().flatten().find(|key| !key.is_empty());
-    known.unwrap_or("unknown").to_ascii_lowercase()
+/// Distinguishes the VMs of one event in span ids: the VM's name, which is known wherever an event names this VM.
+pub fn vm_key(vm_name: Option<&str>) -> String {
+    vm_name.unwrap_or("unknown").to_ascii_lowercase()
 }
 
 label_values! {
@@ -96,7 +87,7 @@ pub fn spans(transition: &Transition, vm: &str) -> Vec<SpanData> {
 }
 
 /// All spans that are complete by now, for an event that was found to name this VM after it was first seen.
-pub(crate) fn backfill(tracked: &TrackedEvent, vm: &str) -> Vec<SpanData> {
+fn backfill(tracked: &TrackedEvent, vm: &str) -> Vec<SpanData> {
     let mut spans = vec![announced(tracked, vm)];
     spans.extend(notice(tracked, vm));
     spans.extend(ended(tracked, vm));

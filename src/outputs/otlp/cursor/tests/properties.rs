@@ -77,7 +77,7 @@ impl Observer {
         match step {
             Step::Append(entries) => self.append(entries),
             Step::Request { is_up, during } => self.request(*is_up, during),
-            Step::Save => self.saved = (self.sender.cursor.saved(), self.done.clone()),
+            Step::Save => self.saved = (self.sender.saved(), self.done.clone()),
             Step::Restart { is_in_flight } => self.restart(*is_in_flight),
             Step::ConfirmOwner => {
                 (self.sender.journal.is_owned, self.is_owned) = (true, true);
@@ -225,7 +225,7 @@ impl Observer {
         }
         assert_eq!(self.sender.next(), [0; 0]);
         assert_eq!(self.sender.cursor.unsent(), 0);
-        let saved = self.sender.cursor.saved();
+        let saved = self.sender.saved();
         assert_eq!(saved, self.sender.saved_after(self.sender.journal.newest));
         assert!(saved.ahead.is_empty());
     }

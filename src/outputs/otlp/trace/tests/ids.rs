@@ -1,4 +1,4 @@
-//! Span ids and the key of the VM.
+//! Span ids.
 
 use proptest::prelude::*;
 
@@ -23,23 +23,6 @@ fn span_ids_do_not_change_between_versions() {
     );
 }
 
-#[test]
-fn vm_key_does_not_change_when_the_identity_becomes_known() {
-    let identity = Identity {
-        name: "WEB_0".to_owned(),
-        vm_id: "8f1e9b6a".to_owned(),
-        ..Identity::default()
-    };
-    assert_eq!(vm_key(Some(&identity), None), vm());
-    assert_eq!(vm_key(Some(&identity), Some(OWN)), vm_key(None, Some(OWN)));
-    let nameless = Identity {
-        name: String::new(),
-        ..identity
-    };
-    assert_eq!(vm_key(Some(&nameless), None), "8f1e9b6a");
-    assert_eq!(vm_key(None, None), "unknown");
-}
-
 fn ended_event(id: &str) -> TrackedEvent {
     let mut tracker = tracker();
     let event = Event {
@@ -56,9 +39,9 @@ proptest! {
     fn ids_depend_on_event_vm_and_phase(id in "[a-f0-9-]{1,40}", names in prop::collection::hash_set("[a-z0-9_-]{1,20}", 2)) {
         let tracked = ended_event(&id);
         let names: Vec<_> = names.into_iter().collect();
-        let all: Vec<_> = names.iter().map(|name| backfill(&tracked, &vm_key(None, Some(name)))).collect();
+        let all: Vec<_> = names.iter().map(|name| backfill(&tracked, &vm_key(Some(name)))).collect();
         let ids = |spans: &[SpanData]| -> Vec<_> { spans.iter().map(|span| (trace(span), super::id(span), span.parent_span_id)).collect() };
-        let uppercase = backfill(&ended_event(&id.to_uppercase()), &vm_key(None, Some(&names[0].to_uppercase())));
+        let uppercase = backfill(&ended_event(&id.to_uppercase()), &vm_key(Some(&names[0].to_uppercase())));
         prop_assert_eq!(ids(&all[0]), ids(&uppercase));
         let traces: HashSet<_> = all.iter().flatten().map(trace).collect();
         let spans: HashSet<_> = all.iter().flatten().map(super::id).collect();
