@@ -144,18 +144,23 @@ async fn run_until(
     mut tasks: Tasks,
 ) -> Result<(), CommandError> {
     let stopping = CancellationToken::new();
-    let mut running = pin!(runner.run(&stopping));
     let mut stop = pin!(stop);
-    loop {
-        tokio::select! {
-            () = &mut running => break,
-            () = &mut stop, if !stopping.is_cancelled() => {
-                info!(name: log_id::SHUTTING_DOWN, "shutting down");
-                stopping.cancel();
+    {
+        let mut running = pin!(runner.run(&stopping));
+        loop {
+            tokio::select! {
+                () = &mut running => break,
+                () = &mut stop, if !stopping.is_cancelled() => {
+                    info!(name: log_id::SHUTTING_DOWN, "shutting down");
+                    stopping.cancel();
+                }
+                ended = tasks.unexpected_end(), if !stopping.is_cancelled() => return Err(ended),
             }
-            ended = tasks.unexpected_end(), if !stopping.is_cancelled() => return Err(ended),
         }
     }
     tasks.finish().await;
+    if runner.otlp.is_some() {
+        runner.save().await;
+    }
     Ok(())
 }

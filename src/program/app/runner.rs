@@ -73,6 +73,11 @@ impl Runner {
             self.handle(input).await;
         }
         self.requests.stop();
+        self.save().await;
+    }
+
+    /// Writes the state, also after the outputs have sent what is left.
+    pub(super) async fn save(&mut self) {
         self.handle(Input::Shutdown).await;
         let mut limit = pin!(sleep(SHUTDOWN_TIMEOUT));
         while self.is_write_outstanding() {

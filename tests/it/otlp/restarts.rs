@@ -1,14 +1,19 @@
 //! What is unsent survives restarts and outages of the collector.
 
+use std::fs;
+
 use azure_scheduled_events_exporter::{
     journal::Journal, lifecycle::SavedCursor, otlp::sender::RetryTiming,
     output_counters::ExportFailure,
 };
 
-use super::sending::{Sending, Start, TIMING, accepted, base, numbers, restored};
+use serde_json::Value;
+
+use super::sending::{Sending, Start, TIMING, accepted, base, event, numbers, restored};
 use crate::support::{
-    DEADLINE, RefusingPort,
+    DEADLINE, FakeImds, RefusingPort,
     collector::{Answer, FakeCollector, Received},
+    process::{Process, exporter},
 };
 
 /// A flush that ends once all is sent.
@@ -132,4 +137,30 @@ async fn what_was_restored_is_not_sent_before_the_owner_is_known() {
     sending.confirm_owner();
     sending.until(|counts| counts.exported == 4).await;
     assert_eq!(accepted(&collector), [3, 4, 1, 2]);
+}
+
+#[tokio::test]
+async fn the_state_says_what_was_sent_at_shutdown() {
+    let imds = FakeImds::standing(event("Scheduled")).await;
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::status(503));
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = exporter(&imds);
+    command
+        .arg(format!("--state.directory={}", directory.path().display()))
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector))
+        .env("OTEL_LOGS_EXPORTER", "none");
+    let mut process = Process::start_as(&mut command);
+    process.says("trace export failed").await;
+    let sent = || {
+        let state = fs::read(directory.path().join("state.json")).unwrap();
+        let state: Value = serde_json::from_slice(&state).unwrap();
+        state["journal"]["cursors"]["traces"]["sent"].clone()
+    };
+    assert_eq!(sent(), 0);
+    collector.now(Answer::status(200));
+    process.signal("TERM");
+    process.end().await;
+    assert_eq!(collector.accepted(), ["scheduled_event announced"]);
+    assert_ne!(sent(), 0);
 }
