@@ -12,22 +12,22 @@
 //!                    └── clock, results of effects
 //!
 //! snapshot ──▶ assessment ──▶ metrics, web, alertmanager::alert, otlp::log_record
-//!                             journal, metrics ──▶ otlp::sender
+//!    └──── journal ──▶ web::api, otlp::cursor ──▶ otlp::sender
 //! output_counters ──▶ metrics
 //! ```
 //!
 //! [`imds`] returns a classified error or a [`document::Answer`]. Only a document can end an event, and a failed poll
 //! has none. The [`engine`] takes the result as an input and returns effects; inside it
-//! [`lifecycle`] compares the document with the tracked events, and [`approval`] decides what to approve. The event
-//! loop in [`app`] performs the effects in their order: the [`journal`] of what readers are told and the state go to disk,
-//! then one immutable [`snapshot::Snapshot`] to every reader. A scrape, the status page, the JSON and the probes take that
-//! snapshot once: all values of a response come from the same snapshot. Only what the outputs count is read from the
-//! outputs themselves ([`output_counters`]). The OTLP senders and the Alertmanager pushers run on a thread of their own
-//! and delay nothing.
+//! [`lifecycle`] compares the document with the tracked events, [`approval`] decides what to approve, and each change that
+//! readers are told becomes a numbered entry of the [`journal`]. The event loop in [`app`] performs the effects in their
+//! order: the journal and the state to disk, then one immutable [`snapshot::Snapshot`] for every reader. A scrape, the
+//! status page, the JSON and the probes take that snapshot once: all values of a response come from the same snapshot.
+//! Only what the outputs count is read from the outputs themselves ([`output_counters`]). The OTLP senders and the
+//! Alertmanager pushers run on a thread of their own and delay nothing.
 //!
 //! From a poll to a span, or a log record: `imds::client` → [`document::parse`] → `Engine::handle(Input::Polled)` →
 //! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → [`journal::Entry`] → `Effect::Publish` → `otlp::cursor` →
-//! `otlp::sender`. The engine knows no output.
+//! `otlp::sender` → `otlp::trace`, `otlp::log_record`. The engine knows no output.
 //!
 //! # Folders
 //!
@@ -39,8 +39,8 @@
 //! | `base` | what every other folder uses: [`time`], untrusted text made printable, sets of label values, bounded JSON, [`file`](mod@file)s that survive a crash, the thread for blocking work ([`worker`]), backoff, IDs of log lines; what differs between operating systems (`system`) |
 //! | `http` | the HTTP [`server`] and its sockets ([`listen`]), the file of `--web.config.file` ([`web_config`]), and what our HTTP clients have in common (`client`) |
 //! | `azure` | Azure's terms and their forms: types and IDs of events ([`event`]), [`api_version`]s, bytes to a [`document`] and its anomalies, an event in Azure's JSON (`azure_json`), and the client of the Instance Metadata Service ([`imds`]) with its errors ([`RequestError`]) and the [`Identity`] that it reads |
-//! | `core` | what is known and decided: [`lifecycle`] tracks events from document to document; [`approval`] decides what to approve; `assessment` says what an event means for this VM, its alerts and the words about it; [`engine`] maps inputs to effects; [`snapshot`] is what every reader sees; [`pause`] measures interruptions |
-//! | `outputs` | what leaves the process: [`metrics`], the pages and JSON of [`web`], spans and log records ([`otlp`]), the push to [`alertmanager`], the [`state`] file, and what they count |
+//! | `core` | what is known and decided: [`lifecycle`] tracks events from document to document; [`approval`] decides what to approve; `assessment` says what an event means for this VM, its alerts and the words about it; [`engine`] maps inputs to effects; [`journal`] numbers what readers are told; [`snapshot`] is what every reader sees; [`pause`] measures interruptions |
+//! | `outputs` | what leaves the process: [`metrics`], the pages and JSON of [`web`], spans and log records ([`otlp`]), the push to [`alertmanager`], the files of [`state`] and journal, and what they count |
 //! | [`simulator`] | a simulated Azure, for tests, demos and game days |
 //! | `program` | flags ([`cli`]), resolved settings ([`config`]), commands ([`command`]), log output ([`logs`]), and the wiring with the event loop ([`app`]) |
 //!

@@ -190,8 +190,6 @@ pub(super) fn accepted(collector: &FakeCollector) -> Vec<u64> {
     names.iter().map(number).collect()
 }
 
-pub(super) const EVENT_ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
-
 /// A Freeze of this VM.
 pub(super) fn event(status: &str) -> Reply {
     event_of(status, "web_0")

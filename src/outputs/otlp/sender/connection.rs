@@ -172,12 +172,6 @@ impl Connection {
         self.judged(disposition)
     }
 
-    /// Sends a request with this body.
-    pub(super) async fn attempt(&mut self, body: Bytes) -> Disposition {
-        let disposition = self.transport.post(body).await;
-        self.judged(disposition)
-    }
-
     /// Counts and logs a failure that is retried, and logs the first of equal warnings of the collector.
     fn judged(&mut self, disposition: Disposition) -> Disposition {
         let is_up = !matches!(disposition, Disposition::Retry(_));
