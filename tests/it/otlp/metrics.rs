@@ -9,6 +9,7 @@ use opentelemetry_proto::tonic::{
         AggregationTemporality, Metric, NumberDataPoint, metric::Data, number_data_point::Value,
     },
 };
+use tokio::time::Instant;
 
 use super::sending::{base, event, no_event, settings as otlp, text};
 use crate::support::{
@@ -343,4 +344,22 @@ async fn a_collector_that_hangs_delays_no_poll_and_the_end_only_by_the_flush() {
     assert!(exporter.metrics().await.is_up());
     exporter.stop().await;
     assert!(collector.received().len() <= 2);
+}
+
+/// The empty request at the start, too, is sent to a receiver that is short of something.
+#[tokio::test]
+async fn a_delay_after_the_first_request_holds_for_the_metrics() {
+    let imds = FakeImds::standing(event("Scheduled")).await;
+    let collector = FakeCollector::scripted([]).await;
+    collector.answer_probes(Answer::retry_after(503, "2"));
+    let exporter = Exporter::start(pushing(&imds, &collector, &[HOUR]));
+    wait_until(DEADLINE, "the empty request", || {
+        (!collector.probes().is_empty()).then_some(())
+    })
+    .await;
+    let begin = Instant::now();
+    let pushed = until(&collector, "the event", |it| status(it).is_some()).await;
+    assert!(pushed.at - begin >= Duration::from_millis(1_900));
+    assert_eq!(collector.received().len(), 1);
+    exporter.stop().await;
 }
