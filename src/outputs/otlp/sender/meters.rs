@@ -36,7 +36,7 @@ type Samples = HashMap<&'static str, Vec<(Vec<KeyValue>, f64)>>;
 /// Those of histograms, by the name of the instrument.
 type Bounds = HashMap<&'static str, Vec<f64>>;
 
-/// The SDK takes memory for this number of series of a metric from the start, and puts further ones together.
+/// The SDK takes memory for twice this number of series of a metric from the start, and puts further ones together.
 const MIN_SERIES: usize = 256;
 
 #[derive(Debug)]
@@ -206,9 +206,10 @@ impl From<&Family<'_>> for OwnedFamily {
     }
 }
 
-/// Room for all series. The least and the greatest value of a histogram are not known.
+/// Room for all series: while those of a push are observed, the SDK still has those of the one before. The least and the
+/// greatest value of a histogram are not known.
 fn stream(instrument: &Instrument, bounds: &Mutex<Bounds>, max_series: usize) -> Option<Stream> {
-    let mut stream = Stream::builder().with_cardinality_limit(max_series);
+    let mut stream = Stream::builder().with_cardinality_limit(2 * max_series);
     if let Some(boundaries) = lock(bounds).get(instrument.name()) {
         stream = stream.with_aggregation(Aggregation::ExplicitBucketHistogram {
             boundaries: boundaries.clone(),
@@ -246,4 +247,136 @@ impl MetricReader for Reader {
 
 fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
     value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
+
+    use super::*;
+    use crate::outputs::metrics::catalog;
+
+    fn family(kind: Kind) -> OwnedFamily {
+        let metric = catalog::ALL.iter().find(|it| it.kind == kind);
+        OwnedFamily {
+            metric: metric.unwrap(),
+            numbers: Vec::new(),
+            histograms: Vec::new(),
+        }
+    }
+
+    fn gauge(series: Range<u32>) -> OwnedFamily {
+        let point = |number: u32| (vec![KeyValue::new("name", number.to_string())], 1.0);
+        OwnedFamily {
+            numbers: series.map(point).collect(),
+            ..family(Kind::Gauge)
+        }
+    }
+
+    fn counter(value: f64) -> OwnedFamily {
+        OwnedFamily {
+            numbers: vec![(Vec::new(), value)],
+            ..family(Kind::Counter)
+        }
+    }
+
+    fn histogram(durations: Range<u64>) -> OwnedFamily {
+        let mut histogram = Histogram::new(&[0.5, 1.0]);
+        durations.for_each(|tenths| histogram.observe(Duration::from_millis(100 * tenths)));
+        OwnedFamily {
+            histograms: vec![(Vec::new(), histogram)],
+            ..family(Kind::Histogram)
+        }
+    }
+
+    fn resource(name: &'static str) -> Resource {
+        Resource::builder_empty().with_service_name(name).build()
+    }
+
+    /// What a receiver has of a push.
+    #[derive(Debug, Default)]
+    struct Pushed {
+        gauge: Vec<String>,
+        counter: f64,
+        buckets: [u64; 3],
+        sum: f64,
+    }
+
+    fn pushed(meters: &Meters) -> Pushed {
+        let mut pushed = Pushed::default();
+        let metrics = meters.collect().unwrap();
+        let scope = metrics.scope_metrics().next().unwrap();
+        for metric in scope.metrics() {
+            match metric.data() {
+                AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
+                    let attributes = gauge.data_points().flat_map(|it| it.attributes());
+                    pushed.gauge = attributes.map(|it| it.value.to_string()).collect();
+                }
+                AggregatedMetrics::F64(MetricData::Sum(sum)) => {
+                    pushed.counter = sum.data_points().map(|it| it.value()).sum();
+                }
+                AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
+                    for point in histogram.data_points() {
+                        pushed.sum = point.sum();
+                        let counts: Vec<_> = point.bucket_counts().collect();
+                        pushed.buckets = counts.try_into().unwrap();
+                    }
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        pushed
+    }
+
+    #[test]
+    fn all_series_are_pushed_when_they_follow_others() {
+        let mut meters = Meters::new(resource("a"), Temporality::Cumulative);
+        for (from, to) in [(0, 200), (200, 400), (400, 1_400), (1_400, 2_400), (0, 10)] {
+            meters = meters.observe(resource("a"), vec![gauge(from..to)]);
+            let mut names = pushed(&meters).gauge;
+            names.sort_by_key(|name| name.parse().unwrap_or(0));
+            let expected: Vec<_> = (from..to).map(|number| number.to_string()).collect();
+            assert_eq!(names, expected);
+        }
+    }
+
+    #[test]
+    fn counters_and_histograms_go_on_with_another_resource_and_with_more_series() {
+        for temporality in [Temporality::Cumulative, Temporality::Delta] {
+            let mut meters = Meters::new(resource("a"), temporality);
+            let mut received = Pushed::default();
+            for (name, series, total) in [
+                ("a", 1, 3),
+                ("b", 1, 7),
+                ("b", 1_000, 12),
+                ("b", 1, 12),
+                ("c", 9_000, 15),
+            ] {
+                let families = vec![gauge(0..series), counter(total as f64), histogram(0..total)];
+                meters = meters.observe(resource(name), families);
+                let pushed = pushed(&meters);
+                let before = match temporality {
+                    Temporality::Delta => received,
+                    _ => Pushed::default(),
+                };
+                received = Pushed {
+                    gauge: Vec::new(),
+                    counter: before.counter + pushed.counter,
+                    buckets: [0, 1, 2].map(|index| before.buckets[index] + pushed.buckets[index]),
+                    sum: before.sum + pushed.sum,
+                };
+                let below = |tenths: u64| total.min(tenths);
+                let buckets = [below(6), below(11) - below(6), total - below(11)];
+                assert_eq!(received.buckets, buckets, "{temporality:?}");
+                assert!(
+                    (received.counter - total as f64).abs() < 1e-9,
+                    "{received:?}"
+                );
+                let sum = (0..total).sum::<u64>() as f64 / 10.0;
+                assert!((received.sum - sum).abs() < 1e-9, "{received:?} {sum}");
+            }
+        }
+    }
 }
