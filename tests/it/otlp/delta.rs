@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use opentelemetry_proto::tonic::metrics::v1::{
-    AggregationTemporality, metric::Data, number_data_point::Value,
+    AggregationTemporality, Metric, metric::Data, number_data_point::Value,
 };
 
 use super::{
-    metrics::pushing,
+    metrics::{HOUR, numbers, pushing, status, until},
     sending::{event, no_event, text},
 };
 use crate::support::{
@@ -156,4 +156,39 @@ async fn deltas_add_up_over_a_new_resource_and_a_restart() {
             "{requests} {timed}"
         );
     }
+}
+
+/// A histogram without a new value has no delta.
+#[tokio::test]
+async fn the_points_of_a_push_are_counted_and_no_others() {
+    let imds = FakeImds::standing(event("Scheduled")).await;
+    let collector = FakeCollector::scripted([]).await;
+    let exporter = Exporter::start(pushing(&imds, &collector, &[DELTA[0], HOUR]));
+    let has = |status: &'static str| {
+        until(&collector, status, move |it| {
+            self::status(it).as_deref() == Some(status)
+        })
+    };
+    has("Scheduled").await;
+    imds.now(event("Started"));
+    has("Started").await;
+    imds.now(no_event());
+    has("Ended").await;
+    let sent = || {
+        let received = collector.received();
+        let points = received.iter().flat_map(Received::metrics).map(points);
+        points.sum::<f64>()
+    };
+    let exported = "azure_scheduled_events_metric_points_exported_total";
+    let is_counted = exporter.until("all points", |it| it.value(exported) == Some(sent()));
+    is_counted.await;
+    exporter.stop().await;
+}
+
+fn points(metric: &Metric) -> f64 {
+    let points = match metric.data.as_ref().unwrap() {
+        Data::Histogram(histogram) => histogram.data_points.len(),
+        _ => numbers(metric).len(),
+    };
+    points as f64
 }

@@ -64,7 +64,7 @@ pub(super) fn numbers(metric: &Metric) -> &[NumberDataPoint] {
 }
 
 /// The status of the event in a push.
-fn status(received: &Received) -> Option<String> {
+pub(super) fn status(received: &Received) -> Option<String> {
     let points = numbers(find(received, "azure_scheduled_event_status")?);
     let current = points
         .iter()

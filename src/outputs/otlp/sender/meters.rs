@@ -15,7 +15,9 @@ use opentelemetry_sdk::{
     error::OTelSdkResult,
     metrics::{
         Aggregation, Instrument, InstrumentKind, ManualReader, Pipeline, SdkMeterProvider, Stream,
-        Temporality, data::ResourceMetrics, reader::MetricReader,
+        Temporality,
+        data::{AggregatedMetrics, MetricData, ResourceMetrics, ScopeMetrics},
+        reader::MetricReader,
     },
 };
 
@@ -178,11 +180,16 @@ pub(super) struct OwnedFamily {
     histograms: Vec<(Vec<KeyValue>, Histogram)>,
 }
 
-impl OwnedFamily {
-    /// The number of data points.
-    pub(super) fn points(&self) -> u64 {
-        (self.numbers.len() + self.histograms.len()) as u64
-    }
+/// The number of data points. The instruments have no other kinds.
+pub(super) fn points(metrics: &ResourceMetrics) -> u64 {
+    let metrics = metrics.scope_metrics().flat_map(ScopeMetrics::metrics);
+    let points = metrics.map(|metric| match metric.data() {
+        AggregatedMetrics::F64(MetricData::Gauge(gauge)) => gauge.data_points().count(),
+        AggregatedMetrics::F64(MetricData::Sum(sum)) => sum.data_points().count(),
+        AggregatedMetrics::F64(MetricData::Histogram(it)) => it.data_points().count(),
+        _ => 0,
+    });
+    points.sum::<usize>() as u64
 }
 
 impl From<&Family<'_>> for OwnedFamily {
@@ -252,8 +259,6 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use std::ops::Range;
-
-    use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
 
     use super::*;
     use crate::outputs::metrics::catalog;

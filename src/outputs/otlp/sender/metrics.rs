@@ -12,7 +12,7 @@ use tracing::info;
 use super::{
     connection::Connection,
     flush,
-    meters::{Meters, OwnedFamily},
+    meters::{Meters, OwnedFamily, points},
     response::{Disposition, Retry},
 };
 use crate::{
@@ -107,7 +107,6 @@ impl MetricPusher {
         metrics::visit(snapshot, options, outputs, now, |it| {
             families.push(it.into())
         });
-        let points = families.iter().map(OwnedFamily::points).sum();
         let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
         let resource = resource::of(&self.settings, identity, vm_name);
         let temporality = self.settings.temporality;
@@ -117,20 +116,17 @@ impl MetricPusher {
             .meters
             .insert(meters.observe(resource, families))
             .collect();
-        let disposition = match collected {
-            Ok(collected) => {
-                self.connection
-                    .export_metrics(&collected, temporality)
-                    .await
-            }
+        let collected = match collected {
+            Ok(collected) => collected,
             Err(message) => {
-                let reason = ExportFailure::Rejected;
-                Disposition::Refused { reason, message }
+                self.connection.failed(ExportFailure::Rejected, &message);
+                return None;
             }
         };
-        match disposition {
+        let exporting = self.connection.export_metrics(&collected, temporality);
+        match exporting.await {
             Disposition::Accepted { rejected, message } => {
-                self.accepted(points, rejected, &message)
+                self.accepted(points(&collected), rejected, &message);
             }
             Disposition::Refused { reason, message } => self.connection.failed(reason, &message),
             Disposition::Retry(retry) => return Some(retry),
