@@ -14,7 +14,7 @@ use prost::Message as _;
 use super::sending::{Sending, Start, base};
 use crate::support::{
     FakeImds, Pki, Reply,
-    collector::{Answer, FakeCollector},
+    collector::{Answer, FakeCollector, gzip, partial_success},
     grpc::{CallEnd, FakeGrpc},
     process::{PROGRAM, Process, exporter},
 };
@@ -114,6 +114,23 @@ async fn codes_wait_or_drop_as_specified() {
     let counts = sending.until(|counts| counts.exported == 1).await;
     assert_eq!(counts.dropped[&DropReason::Rejected], 1);
     assert_eq!(server.calls().len(), 2);
+}
+
+/// A server may compress although it was not asked to.
+#[tokio::test]
+async fn a_partial_success_is_read_plain_and_compressed() {
+    for is_compressed in [false, true] {
+        let plain = partial_success(1, "too old");
+        let message = if is_compressed { gzip(&plain) } else { plain };
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        let framed = [&[is_compressed.into()], &length[..], &message].concat();
+        let server = FakeGrpc::scripted([CallEnd::Message(framed.into())]).await;
+        let mut sending = Sending::start(&server.base, &[GRPC]);
+        sending.append([1]);
+        let counts = sending.until(|counts| counts.spooled == 0).await;
+        assert_eq!(counts.dropped[&DropReason::Rejected], 1, "{is_compressed}");
+        assert_eq!(counts.exported, 0, "{is_compressed}");
+    }
 }
 
 #[tokio::test]

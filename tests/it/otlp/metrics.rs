@@ -16,6 +16,7 @@ use crate::support::{
     DEADLINE, FakeImds,
     collector::{Answer, FakeCollector, Received},
     exporter::{Exporter, settings},
+    process::{self, Process},
     wait_until,
 };
 
@@ -362,4 +363,31 @@ async fn a_delay_after_the_first_request_holds_for_the_metrics() {
     assert!(pushed.at - begin >= Duration::from_millis(1_900));
     assert_eq!(collector.received().len(), 1);
     exporter.stop().await;
+}
+
+#[tokio::test]
+async fn a_push_that_the_collector_finds_too_large_is_dropped_with_one_line() {
+    let imds = FakeImds::standing(event("Scheduled")).await;
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::status(413));
+    let endpoint = format!("{}/v1/metrics", collector.base());
+    let mut command = process::exporter(&imds);
+    command
+        .env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", endpoint)
+        .env("OTEL_METRIC_EXPORT_INTERVAL", "100")
+        .envs([PUSH]);
+    let mut process = Process::start_as(&mut command);
+    let line = process.says("metric export failed").await;
+    assert!(
+        line.contains("reason=too_large") && line.contains("HTTP 413"),
+        "{line}"
+    );
+    let pushes = collector.received().len();
+    wait_until(DEADLINE, "pushes at the interval", || {
+        (collector.received().len() >= pushes + 3).then_some(())
+    })
+    .await;
+    process.signal("TERM");
+    let log = process.end().await.log;
+    assert_eq!(log.matches("metric export failed").count(), 1, "{log}");
 }

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use self::sending::{SEEN_AT, Sending, Start, TIMING, accepted, base, entry, event, text};
 use crate::support::{
     FakeImds,
-    collector::{Answer, FakeCollector},
+    collector::{Answer, FakeCollector, gzip, partial_success},
     process::{Process, exporter},
 };
 
@@ -108,6 +108,25 @@ async fn a_small_delay_does_not_switch_the_backoff_off() {
     let received = collector.received();
     // With jitter it is at least half.
     assert!(received[1].at - received[0].at >= Duration::from_millis(1_490));
+}
+
+#[tokio::test]
+async fn a_partial_success_is_read_in_json_and_compressed() {
+    let json = br#"{"partialSuccess": {"rejectedSpans": "1", "errorMessage": "too old"}}"#;
+    let as_json = ("content-type", "application/json");
+    let as_gzip = ("content-encoding", "gzip");
+    for answer in [
+        Answer::http(200, &[as_json], json),
+        Answer::http(200, &[as_json, as_gzip], &gzip(json)),
+        Answer::http(200, &[as_gzip], &gzip(&partial_success(1, "too old"))),
+    ] {
+        let collector = FakeCollector::scripted([answer]).await;
+        let mut sending = Sending::start(&base(&collector), &[]);
+        sending.append([1]);
+        let counts = sending.until(|counts| counts.spooled == 0).await;
+        assert_eq!(counts.dropped[&DropReason::Rejected], 1);
+        assert_eq!(counts.exported, 0);
+    }
 }
 
 #[tokio::test]

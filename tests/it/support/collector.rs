@@ -1,10 +1,14 @@
 //! A scripted OTLP collector on a loopback socket, which records requests as OpenTelemetry's messages.
 
 use std::{
-    collections::VecDeque, io::Read as _, net::SocketAddr, sync::MutexGuard, time::Duration,
+    collections::VecDeque,
+    io::{Read as _, Write as _},
+    net::SocketAddr,
+    sync::MutexGuard,
+    time::Duration,
 };
 
-use flate2::read::GzDecoder;
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use opentelemetry_proto::tonic::{
     collector::logs::v1::ExportLogsServiceRequest,
     collector::metrics::v1::ExportMetricsServiceRequest,
@@ -85,13 +89,23 @@ impl Answer {
     }
 
     pub(crate) fn partial(rejected_spans: i64, error_message: &str) -> Self {
-        let partial_success = Some(ExportTracePartialSuccess {
-            rejected_spans,
-            error_message: error_message.to_owned(),
-        });
-        let body = ExportTraceServiceResponse { partial_success }.encode_to_vec();
+        let body = partial_success(rejected_spans, error_message);
         Self::http(200, &[("content-type", "application/x-protobuf")], &body)
     }
+}
+
+pub(crate) fn partial_success(rejected_spans: i64, error_message: &str) -> Vec<u8> {
+    let partial_success = Some(ExportTracePartialSuccess {
+        rejected_spans,
+        error_message: error_message.to_owned(),
+    });
+    ExportTraceServiceResponse { partial_success }.encode_to_vec()
+}
+
+pub(crate) fn gzip(body: &[u8]) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(body).unwrap();
+    gzip.finish().unwrap()
 }
 
 #[derive(Debug, Clone)]

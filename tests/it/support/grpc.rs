@@ -24,6 +24,8 @@ use tokio::{net::TcpListener, task::JoinHandle};
 pub(crate) enum CallEnd {
     /// The code and more trailers.
     Status(u32, Vec<(&'static str, String)>),
+    /// OK, with this message and its prefix.
+    Message(Bytes),
     /// None; the connection stays open.
     Hang,
 }
@@ -123,8 +125,13 @@ async fn answer(
             script.ends.pop_front()
         }
     };
+    let mut message = Bytes::from_static(b"\0\0\0\0\0");
     let (code, more) = match end.unwrap_or(CallEnd::Status(0, Vec::new())) {
         CallEnd::Status(code, more) => (code, more),
+        CallEnd::Message(with_prefix) => {
+            message = with_prefix;
+            (0, Vec::new())
+        }
         CallEnd::Hang => {
             tokio::time::sleep(Duration::MAX).await;
             (0, Vec::new())
@@ -135,13 +142,13 @@ async fn answer(
     for (name, value) in more {
         trailers.insert(HeaderName::from_static(name), value.parse().unwrap());
     }
-    // A failure has no message, so its status is in the headers.
-    let message = if code == 0 { &b"\0\0\0\0\0"[..] } else { b"" };
     let mut response = Response::builder().header("content-type", "application/grpc");
+    // A failure has no message, so its status is in the headers.
     if code != 0 {
+        message.clear();
         response.headers_mut().unwrap().extend(trailers.clone());
     }
     let trailers = (code == 0).then_some(Ok(trailers));
-    let body = Full::new(Bytes::from_static(message)).with_trailers(async move { trailers });
+    let body = Full::new(message).with_trailers(async move { trailers });
     Ok(response.body(body).unwrap())
 }
