@@ -179,8 +179,8 @@ async fn the_points_of_a_push_are_counted_and_no_others() {
         let points = received.iter().flat_map(Received::metrics).map(points);
         points.sum::<f64>()
     };
-    let exported = "azure_scheduled_events_metric_points_exported_total";
-    let is_counted = exporter.until("all points", |it| it.value(exported) == Some(sent()));
+    let counter = "azure_scheduled_events_metric_points_exported_total";
+    let is_counted = exporter.until("all points", |it| it.value(counter) == Some(sent()));
     is_counted.await;
     exporter.stop().await;
 }

@@ -121,7 +121,7 @@ pub(super) async fn read(
     let is_compressed = read.first() == Some(&1);
     let message = read.split_off(read.len().min(PREFIX_BYTES)).freeze();
     let message = if is_compressed {
-        gunzip(message, max)
+        gunzip(&message, max)
     } else {
         message
     };
@@ -131,7 +131,7 @@ pub(super) async fn read(
 /// What becomes of a batch, by the end of its call.
 pub(super) fn disposition(
     headers: &HeaderMap,
-    message: Bytes,
+    message: &[u8],
     settings: &ExporterSettings,
     secrets: &Secrets,
 ) -> Disposition {
@@ -142,7 +142,7 @@ pub(super) fn disposition(
         return Disposition::Retry(Retry::new(ExportFailure::NotOtlp, problem));
     };
     if code == 0 {
-        return Disposition::accepted(&message, secrets);
+        return Disposition::accepted(message, secrets);
     }
     let said = text("grpc-message").unwrap_or_default();
     let said: Vec<u8> = percent_decode_str(said).collect();
@@ -215,7 +215,7 @@ mod tests {
             headers.map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
         let settings = exporter_settings(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
         let secrets = Secrets::of(&settings.endpoint);
-        disposition(&headers.collect(), Bytes::new(), &settings, &secrets)
+        disposition(&headers.collect(), b"", &settings, &secrets)
     }
 
     #[test]

@@ -260,6 +260,8 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use std::ops::Range;
 
+    use opentelemetry_sdk::metrics::data::{GaugeDataPoint, SumDataPoint};
+
     use super::*;
     use crate::outputs::metrics::catalog;
 
@@ -316,11 +318,11 @@ mod tests {
         for metric in scope.metrics() {
             match metric.data() {
                 AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
-                    let attributes = gauge.data_points().flat_map(|it| it.attributes());
+                    let attributes = gauge.data_points().flat_map(GaugeDataPoint::attributes);
                     pushed.gauge = attributes.map(|it| it.value.to_string()).collect();
                 }
                 AggregatedMetrics::F64(MetricData::Sum(sum)) => {
-                    pushed.counter = sum.data_points().map(|it| it.value()).sum();
+                    pushed.counter = sum.data_points().map(SumDataPoint::value).sum();
                 }
                 AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
                     for point in histogram.data_points() {

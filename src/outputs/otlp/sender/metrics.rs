@@ -105,7 +105,7 @@ impl MetricPusher {
         let mut families: Vec<OwnedFamily> = Vec::new();
         let (options, outputs) = (self.source.options, &self.source.outputs);
         metrics::visit(snapshot, options, outputs, now, |it| {
-            families.push(it.into())
+            families.push(it.into());
         });
         let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
         let resource = resource::of(&self.settings, identity, vm_name);

@@ -7,7 +7,6 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use reqwest::{
     StatusCode,
     header::{CONTENT_TYPE, HeaderMap, HeaderValue},
@@ -111,12 +110,12 @@ impl Disposition {
         status: StatusCode,
         headers: &HeaderMap,
         retry_after: Option<Duration>,
-        body: Bytes,
+        body: &[u8],
         settings: &ExporterSettings,
         secrets: &Secrets,
     ) -> Self {
-        let said = answer::error_message(&body);
-        let said = said.as_deref().map_or(&body[..], str::as_bytes);
+        let said = answer::error_message(body);
+        let said = said.as_deref().map_or(body, str::as_bytes);
         let mut message = describe(status, said, MAX_MESSAGE, secrets);
         if let Some(target) = redirect(&settings.endpoint, status, headers) {
             message = format!("HTTP {status} to {target}");
@@ -128,8 +127,8 @@ impl Disposition {
         let is_grpc = settings.protocol == Protocol::Grpc;
         let refused = |reason, message| Self::Refused { reason, message };
         let (reason, may_be_the_batch) = match status.as_u16() {
-            200..=299 if is_grpc || is_page(headers, &body) => (ExportFailure::NotOtlp, true),
-            200..=299 => return Self::accepted(&body, secrets),
+            200..=299 if is_grpc || is_page(headers, body) => (ExportFailure::NotOtlp, true),
+            200..=299 => return Self::accepted(body, secrets),
             300..=399 => (ExportFailure::Redirect, true),
             400 if is_https_expected => (ExportFailure::Status4xx, true),
             401 | 403..=405 | 407 | 408 => (ExportFailure::Status4xx, true),
@@ -159,7 +158,7 @@ impl Disposition {
 }
 
 /// Whether the body is text or HTML. Receivers answer with protobuf, JSON or nothing.
-fn is_page(headers: &HeaderMap, body: &Bytes) -> bool {
+fn is_page(headers: &HeaderMap, body: &[u8]) -> bool {
     let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let is_text = content_type.is_some_and(|it| it.to_ascii_lowercase().starts_with(b"text/"));
     // Go guesses `text/plain` for the protobuf of a warning.
@@ -216,7 +215,6 @@ mod tests {
         let status = StatusCode::from_u16(status).unwrap();
         let settings = exporter_settings(&[]);
         let (headers, secrets) = (HeaderMap::new(), Secrets::of(&settings.endpoint));
-        let body = Bytes::copy_from_slice(body);
         Disposition::of(status, &headers, retry_after, body, &settings, &secrets)
     }
 
@@ -313,10 +311,7 @@ mod tests {
         let settings = exporter_settings(environment);
         let headers = headers.iter().map(header).collect();
         let status = StatusCode::from_u16(status).unwrap();
-        let (body, secrets) = (
-            Bytes::copy_from_slice(body),
-            Secrets::of(&settings.endpoint),
-        );
+        let secrets = Secrets::of(&settings.endpoint);
         Disposition::of(status, &headers, None, body, &settings, &secrets)
     }
 

@@ -157,11 +157,11 @@ impl Transport {
         if is_grpc && grpc::is_grpc(&response) {
             let read = grpc::read(response, MAX_BODY_BYTES).await;
             let (headers, message) = read.map_err(unanswered)?;
-            return Ok(grpc::disposition(&headers, message, settings, secrets));
+            return Ok(grpc::disposition(&headers, &message, settings, secrets));
         }
         let mut body = read_up_to(&mut response, MAX_BODY_BYTES).await;
         if response.headers().contains_key(CONTENT_ENCODING) {
-            body = gunzip(body, MAX_BODY_BYTES);
+            body = gunzip(&body, MAX_BODY_BYTES);
         }
         let retry_after = retry_after(response.headers(), self.0.clock.now().wall);
         let (status, headers) = (response.status(), response.headers());
@@ -169,7 +169,7 @@ impl Transport {
             status,
             headers,
             retry_after,
-            body,
+            &body,
             settings,
             secrets,
         ))
