@@ -17,7 +17,7 @@ label_values! {
         Connect = "connect",
         /// A success that is not OTLP, such as a web page, or a response that is not gRPC.
         NotOtlp = "not_otlp",
-        /// The collector accepted only a part of the batch.
+        /// The collector accepted only a part of the request.
         PartialSuccess = "partial_success",
         /// A redirect, which is not followed.
         Redirect = "redirect",

@@ -91,7 +91,7 @@ pub(super) fn gunzip(body: &Bytes, max: usize) -> Bytes {
     let read = GzDecoder::new(&body[..])
         .take(max as u64)
         .read_to_end(&mut content);
-    read.map_or(body.clone(), |_| content.into())
+    read.map_or_else(|_| body.clone(), |_| content.into())
 }
 
 #[cfg(test)]

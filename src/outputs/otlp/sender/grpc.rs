@@ -1,8 +1,8 @@
 //! One unary gRPC call in an HTTP/2 request (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>), and what
-//! its status means for a batch (<https://opentelemetry.io/docs/specs/otlp/#otlpgrpc-response>).
+//! its status means for a request (<https://opentelemetry.io/docs/specs/otlp/#otlpgrpc-response>).
 //!
 //! The codes that the specification retries are retried, and `RESOURCE_EXHAUSTED` also without `RetryInfo`, as 429 is over
-//! HTTP: a collector that is short of memory answers so. As over HTTP, this exporter also keeps the batch where the cause
+//! HTTP: a collector that is short of memory answers so. As over HTTP, this exporter also keeps the content where the cause
 //! is usually the configuration or a fault of the collector.
 
 use std::time::Duration;
@@ -89,7 +89,7 @@ struct RetryDelay {
 pub(super) fn frame(message: &Bytes, is_compressed: bool) -> Bytes {
     let mut framed = BytesMut::with_capacity(PREFIX_BYTES + message.len());
     framed.put_u8(is_compressed.into());
-    // A batch is far smaller than 4 GiB.
+    // A message is far smaller than 4 GiB.
     framed.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
     framed.put_slice(message);
     framed.freeze()
@@ -128,7 +128,7 @@ pub(super) async fn read(
     Ok((headers, message))
 }
 
-/// What becomes of a batch, by the end of its call.
+/// What becomes of the content of a request, by the end of its call.
 pub(super) fn disposition(
     headers: &HeaderMap,
     message: &[u8],
@@ -153,7 +153,7 @@ pub(super) fn disposition(
     if code == 12 {
         message.push_str(&settings.pipeline_hint());
     }
-    let (reason, may_be_the_batch) = match code {
+    let (reason, may_be_content) = match code {
         8 if !is_too_large => (ExportFailure::Throttled, false),
         4 => (ExportFailure::Timeout, false),
         1 | 10 | 11 | 14 | 15 => (ExportFailure::Status5xx, false),
@@ -172,7 +172,7 @@ pub(super) fn disposition(
         reason,
         message,
         after: delay.map(|delay| delay.min(MAX_RETRY_AFTER)),
-        may_be_the_batch,
+        may_be_content,
     })
 }
 
@@ -230,7 +230,7 @@ mod tests {
             let found = match of(code, &[]) {
                 Disposition::Accepted { .. } => "accepted",
                 Disposition::Refused { .. } => "refused",
-                Disposition::Retry(retry) if retry.may_be_the_batch => "after others",
+                Disposition::Retry(retry) if retry.may_be_content => "after others",
                 Disposition::Retry(_) => "in order",
             };
             assert_eq!(found, expected, "{code}");
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_is_decoded_and_tells_a_batch_that_is_too_large() {
+    fn the_message_is_decoded_and_tells_a_request_that_is_too_large() {
         // Go and C++, Java, .NET.
         for (said, decoded) in [
             (

@@ -298,7 +298,7 @@ impl Sender {
     }
 
     fn failed(&self, retry: &Retry) {
-        let result = if retry.may_be_the_batch {
+        let result = if retry.may_be_content {
             RequestResult::MayBeContent
         } else {
             RequestResult::Unavailable

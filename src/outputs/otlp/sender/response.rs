@@ -1,9 +1,10 @@
-//! What a collector's response, or the lack of one, means for a batch. Pure.
+//! What a collector's response, or the lack of one, means for what was sent. Pure.
 //!
 //! OTLP/HTTP (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>): 2xx is success or partial success; 429,
 //! 502, 503, 504 and a missing response are retried; all else must not be retried. This exporter differs where the
 //! cause is usually the configuration of the collector or its proxy, such as a rotated token: after 401, 403, 404, 405,
-//! 407, 408, a redirect, the other 5xx and a success that is a web page the batch is retried too, after other batches. A batch that is too large (413) is dropped.
+//! 407, 408, a redirect, the other 5xx and a success that is a web page it is retried too, after what never failed. An
+//! entry that is too large alone (413) is dropped.
 
 use std::time::Duration;
 
@@ -51,8 +52,8 @@ pub(super) struct Retry {
     pub(super) message: String,
     /// The collector's `Retry-After`.
     pub(super) after: Option<Duration>,
-    /// Another batch may be accepted.
-    pub(super) may_be_the_batch: bool,
+    /// Another request may be accepted.
+    pub(super) may_be_content: bool,
 }
 
 impl Retry {
@@ -62,7 +63,7 @@ impl Retry {
             reason,
             message,
             after: None,
-            may_be_the_batch: false,
+            may_be_content: false,
         }
     }
 
@@ -126,7 +127,7 @@ impl Disposition {
         message.push_str(&settings.hint(status, is_https_expected));
         let is_grpc = settings.protocol == Protocol::Grpc;
         let refused = |reason, message| Self::Refused { reason, message };
-        let (reason, may_be_the_batch) = match status.as_u16() {
+        let (reason, may_be_content) = match status.as_u16() {
             200..=299 if is_grpc || is_page(headers, body) => (ExportFailure::NotOtlp, true),
             200..=299 => return Self::accepted(body, secrets),
             300..=399 => (ExportFailure::Redirect, true),
@@ -143,7 +144,7 @@ impl Disposition {
             reason,
             message,
             after: retry_after.map(|delay| delay.min(MAX_RETRY_AFTER)),
-            may_be_the_batch,
+            may_be_content,
         })
     }
 
@@ -202,6 +203,7 @@ impl ExporterSettings {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use opentelemetry_proto::tonic::collector::trace::v1::{
         ExportTracePartialSuccess, ExportTraceServiceResponse,
     };
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_whose_cause_may_be_the_batch_are_known() {
+    fn statuses_whose_cause_may_be_the_content_are_known() {
         for status in 100..=599 {
             let disposition = disposition(status, None, b"");
             match status {
@@ -232,7 +234,7 @@ mod tests {
                         panic!("{status} is not retried");
                     };
                     let is_temporary = [429, 502, 503, 504].contains(&status);
-                    assert_eq!(retry.may_be_the_batch, !is_temporary, "{status}");
+                    assert_eq!(retry.may_be_content, !is_temporary, "{status}");
                 }
                 _ => {
                     let Disposition::Refused { reason, .. } = disposition else {
