@@ -9,7 +9,7 @@ use std::{
 
 use crate::base::system;
 
-/// The operations of the files in the state directory. The process may be killed after any of them.
+/// The operations of the state directory. The process may be killed after any of them.
 pub trait Filesystem: fmt::Debug + Send {
     /// Creates a directory and its parents, with mode 0700 where the system has modes.
     fn make_directory(&mut self, directory: &Path) -> io::Result<()>;
@@ -19,6 +19,8 @@ pub trait Filesystem: fmt::Debug + Send {
     fn read(&mut self, path: &Path, max: u64) -> io::Result<Vec<u8>>;
     /// Writes and syncs a new file with mode 0600 in place of any other one. A failure may leave a part of it.
     fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()>;
+    /// Appends to a file of exactly this length, and syncs it. A failure may leave a part of the lines.
+    fn append(&mut self, path: &Path, length: u64, lines: &[u8]) -> io::Result<()>;
     /// Renames a file atomically.
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&mut self, path: &Path) -> io::Result<()>;
@@ -63,6 +65,16 @@ impl Filesystem for OsFilesystem {
             .open(path)?;
         file.write_all(content)?;
         file.sync_all()
+    }
+
+    fn append(&mut self, path: &Path, length: u64, lines: &[u8]) -> io::Result<()> {
+        let mut file = system::private_file().append(true).open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.len() != length {
+            return Err(io::Error::other("changed by another program"));
+        }
+        file.write_all(lines)?;
+        file.sync_data()
     }
 
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
@@ -186,6 +198,7 @@ mod tests {
             symlink(&other, directory.join(name)).unwrap();
         }
         OsFilesystem.read(&path, 100).unwrap_err();
+        OsFilesystem.append(&path, 15, b"ours").unwrap_err();
         replace(&mut OsFilesystem, &path, b"ours").unwrap();
         assert_eq!(fs::read(&other).unwrap(), b"of someone else");
         assert_eq!(OsFilesystem.read(&path, 100).unwrap(), b"ours");
@@ -202,10 +215,26 @@ mod tests {
         assert!(made.unwrap().success());
         let error = OsFilesystem.read(&path, 100).unwrap_err();
         assert_eq!(error.to_string(), "not a regular file");
+        OsFilesystem.append(&path, 0, b"line\n").unwrap_err();
         for path in [&path, folder.path(), Path::new("/dev/zero")] {
             let error = read_given(path, 100).unwrap_err();
             assert_eq!(error, "is not a regular file", "{}", path.display());
         }
+    }
+
+    #[test]
+    fn lines_are_appended_only_to_a_regular_file_of_the_expected_length() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let error = OsFilesystem.append(&path, 0, b"one\n").unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        OsFilesystem.write(&path, b"one\n").unwrap();
+        OsFilesystem.append(&path, 4, b"two\n").unwrap();
+        for length in [0, 4, 7, 9] {
+            OsFilesystem.append(&path, length, b"three\n").unwrap_err();
+        }
+        OsFilesystem.append(folder.path(), 0, b"").unwrap_err();
+        assert_eq!(fs::read(&path).unwrap(), b"one\ntwo\n");
     }
 
     #[test]
