@@ -1,4 +1,4 @@
-//! What leaves the process: metrics, web pages, OTLP, alerts, and the state file.
+//! What leaves the process: metrics, web pages, OTLP, alerts, and the files of the state directory.
 
 pub mod alertmanager;
 pub mod metrics;

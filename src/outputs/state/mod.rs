@@ -1,17 +1,22 @@
-//! The state that survives a restart: one file, `state.json`, in the state directory.
+//! What survives a restart: `state.json` and `journal` in the state directory.
 //!
-//! Invariants: the file is replaced atomically (write, fsync, rename, fsync of the directory); a file that could not be
-//! read is never overwritten: the first write renames it; one directory is used by one exporter; a file is at most
-//! [`MAX_BYTES`] long; only a regular file is read, and no symbolic link is followed, except for the directory itself.
+//! Invariants: the state is replaced atomically (write, fsync, rename, fsync of the directory); the journal is written
+//! before it; a file that could not be read is never overwritten: the first write renames it; one directory is used by one
+//! exporter; a state is at most [`MAX_BYTES`] long; only a regular file is read, and no symbolic link is followed, except
+//! for the directory itself.
 //!
 //! All functions block; the caller provides a thread.
 
+pub mod journal_file;
 mod saved;
+#[cfg(test)]
+mod tests;
 
 use std::{
-    fs::{self, File, TryLockError},
+    fs::{File, TryLockError},
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use tracing::{info, warn};
@@ -22,10 +27,14 @@ use crate::{
         system,
         time::Timestamp,
     },
-    core::engine::SavedState,
+    core::{engine::SavedState, journal::Journal},
 };
+use journal_file::{JournalContent, JournalFile};
 
 const FILE: &str = "state.json";
+const JOURNAL: &str = "journal";
+/// Directories of unsent spans and log records of an earlier version.
+const SPOOLS: [&str; 2] = ["spool", "spool-logs"];
 const LOCK: &str = "lock";
 /// The largest state file, in bytes. A document of 4 MiB, the largest that is read from IMDS, takes about half of it.
 pub const MAX_BYTES: usize = 16 << 20;
@@ -34,11 +43,15 @@ pub const MAX_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
+    files: Box<dyn Filesystem>,
     /// Released by the system when the process ends. `None` while the disk is full or read-only: the next write
     /// retries.
     lock: Option<File>,
     /// The name under which the file in place must be kept: `state.json.REASON-UNIX_SECONDS`.
     aside: Option<PathBuf>,
+    journal: JournalFile,
+    /// `journal.REASON-UNIX_SECONDS`.
+    journal_aside: Option<PathBuf>,
     /// The last write left out events.
     is_reduced: bool,
 }
@@ -82,47 +95,107 @@ impl Directory {
         };
         Ok(Self {
             path: path.to_owned(),
+            files: Box::new(OsFilesystem),
             lock,
             aside: None,
+            journal: JournalFile::default(),
+            journal_aside: None,
             is_reduced: false,
         })
     }
 
     /// Reads the state of an earlier process. The file stays in place.
     pub fn read(&mut self, now: Timestamp) -> Found {
-        let found = read(&self.path);
+        let found = read(&mut *self.files, &self.path);
         self.aside = match &found {
             Found::Nothing | Found::State(_) => None,
-            Found::Unreadable { .. } => Some(self.aside("unreadable", now)),
-            Found::Unavailable { .. } => Some(self.aside("unread", now)),
+            Found::Unreadable { .. } => Some(self.aside(FILE, "unreadable", now)),
+            Found::Unavailable { .. } => Some(self.aside(FILE, "unread", now)),
         };
         found
     }
 
-    fn aside(&self, reason: &str, now: Timestamp) -> PathBuf {
-        let name = format!("{FILE}.{reason}-{:.0}", now.as_unix_seconds());
-        self.path.join(name)
+    /// Reads the journal that belongs to this state. Without a state it is not known whose a journal is: a new one gets
+    /// this id. A file that cannot be used stays in place until the next write.
+    pub fn read_journal(
+        &mut self,
+        saved: Option<&SavedState>,
+        new_id: Arc<str>,
+        now: Timestamp,
+    ) -> Journal {
+        self.report_spools();
+        let path = self.path.join(JOURNAL);
+        let Some((state, counted)) = saved.and_then(|it| Some((it, it.journal.as_ref()?))) else {
+            let found = self.files.read(&path, 0).map_err(|error| error.kind());
+            if found != Err(io::ErrorKind::NotFound) {
+                warn!(path = %path.display(), "journal without its state: entries are not sent");
+                self.journal_aside = Some(self.aside(JOURNAL, "unread", now));
+            }
+            return Journal::new(new_id);
+        };
+        let content = journal_file::read(&mut *self.files, &path, &counted.id);
+        let content = content.unwrap_or_else(|why| {
+            warn!(path = %path.display(), why, "journal unreadable: entries are not sent");
+            self.journal_aside = Some(self.aside(JOURNAL, "unreadable", now));
+            JournalContent::default()
+        });
+        if !content.entries.is_empty() {
+            info!(entries = content.entries.len(), "restored journal");
+        }
+        self.journal.end = content.end;
+        let mut journal = Journal::restore(counted, content.dropped, content.entries);
+        journal.is_owned = state.owner().is_none();
+        journal
     }
 
-    /// The next write keeps the file in place under another name, as another VM's state.
-    pub(crate) fn set_foreign_aside(&mut self, now: Timestamp) {
-        if self.aside.is_none() {
-            self.aside = Some(self.aside("foreign", now));
+    fn report_spools(&mut self) {
+        for path in SPOOLS.map(|name| self.path.join(name)) {
+            let files = self.files.list(&path).map_or(0, |found| found.len());
+            if files > 0 {
+                warn!(path = %path.display(), files, "spool of an earlier version: not sent; remove it");
+            }
         }
     }
 
-    /// Replaces the file. If the directory was removed, it is created and locked again.
+    fn aside(&self, file: &str, reason: &str, now: Timestamp) -> PathBuf {
+        let name = format!("{file}.{reason}-{:.0}", now.as_unix_seconds());
+        self.path.join(name)
+    }
+
+    /// The next write keeps the files in place under other names, as those of another VM.
+    pub(crate) fn set_foreign_aside(&mut self, now: Timestamp) {
+        let state = self.aside(FILE, "foreign", now);
+        self.aside.get_or_insert(state);
+        let journal = self.aside(JOURNAL, "foreign", now);
+        self.journal_aside.get_or_insert(journal);
+    }
+
+    /// Writes the journal, then the state, even if the journal failed. If the directory was removed, it is created and
+    /// locked again.
     ///
     /// If a state exceeds [`MAX_BYTES`], ended events are left out first, the oldest before the others, then
     /// pending events that do not name this VM. After a restart a pending event that was left out is announced again.
     ///
     /// # Errors
     /// After an error, the old content still exists, under its old or its new name.
-    pub fn write(&mut self, saved: &SavedState) -> io::Result<()> {
-        let (json, omitted) = saved.to_json(MAX_BYTES)?;
+    pub fn write(&mut self, saved: &SavedState, journal: &Journal) -> io::Result<()> {
         self.ensure_locked()?;
-        self.set_aside()?;
-        file::replace(&mut OsFilesystem, &self.path.join(FILE), &json)?;
+        // The state first: a journal without a state is not used.
+        self.set_aside(FILE)?;
+        let written = self.write_journal(journal);
+        self.write_state(saved)?;
+        written
+    }
+
+    fn write_journal(&mut self, journal: &Journal) -> io::Result<()> {
+        self.set_aside(JOURNAL)?;
+        let path = self.path.join(JOURNAL);
+        self.journal.write(&mut *self.files, &path, journal)
+    }
+
+    fn write_state(&mut self, saved: &SavedState) -> io::Result<()> {
+        let (json, omitted) = saved.to_json(MAX_BYTES)?;
+        file::replace(&mut *self.files, &self.path.join(FILE), &json)?;
         if omitted > 0 && !self.is_reduced {
             warn!(
                 omitted,
@@ -147,16 +220,20 @@ impl Directory {
         Ok(())
     }
 
-    fn set_aside(&mut self) -> io::Result<()> {
-        let Some(aside) = &self.aside else {
+    fn set_aside(&mut self, file: &str) -> io::Result<()> {
+        let aside = match file {
+            JOURNAL => &mut self.journal_aside,
+            _ => &mut self.aside,
+        };
+        let Some(name) = aside else {
             return Ok(());
         };
-        match fs::rename(self.path.join(FILE), aside) {
-            Ok(()) => info!(kept_as = %aside.display(), "previous state file kept"),
+        match self.files.rename(&self.path.join(file), name) {
+            Ok(()) => info!(kept_as = %name.display(), "previous {file} kept"),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        self.aside = None;
+        *aside = None;
         Ok(())
     }
 }
@@ -192,8 +269,8 @@ fn lock(path: &Path) -> Result<File, Error> {
 }
 
 /// Reads the state file in the directory at `path`.
-fn read(path: &Path) -> Found {
-    match OsFilesystem.read(&path.join(FILE), MAX_BYTES as u64) {
+fn read(files: &mut dyn Filesystem, path: &Path) -> Found {
+    match files.read(&path.join(FILE), MAX_BYTES as u64) {
         Ok(json) => match SavedState::from_json(&json) {
             Ok(saved) => Found::State(Box::new(saved)),
             Err(why) => Found::Unreadable { why },

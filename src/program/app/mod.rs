@@ -78,8 +78,8 @@ pub async fn run(
     let mut tasks = Tasks::new();
     let now = clock.now();
     let boot_id = system::boot_id();
-    let (state, restored) = StateWriter::open(state, boot_id.as_deref(), now).await?;
-    let journal = Journal::new(random_id());
+    let opened = StateWriter::open(state, boot_id.as_deref(), random_id(), now);
+    let (state, restored, journal) = opened.await?;
     let cursors = cursors(restored.as_ref(), &journal);
     let engine_config = EngineConfig {
         vm_name: imds.vm_name.clone(),

@@ -45,22 +45,24 @@ pub(super) struct StateWriter {
 }
 
 impl StateWriter {
-    /// Opens the state directory and reads the state of an earlier process. `None` where no state is kept.
+    /// Opens the state directory and reads the state and the journal of an earlier process. `None` where no state is kept.
+    /// A journal that begins has the id `new_id`.
     ///
     /// # Errors
     /// When the directory cannot be used, or the system has no thread left.
     pub(super) async fn open(
         state: StateStorage,
         boot_id: Option<&str>,
+        new_id: Arc<str>,
         now: Moment,
-    ) -> Result<(Option<Self>, Option<SavedState>), CommandError> {
+    ) -> Result<(Option<Self>, Option<SavedState>, Journal), CommandError> {
         let path = match state {
             StateStorage::Directory(path) => path,
             StateStorage::InMemory => {
                 logging::memory_only();
-                return Ok((None, None));
+                return Ok((None, None, Journal::new(new_id)));
             }
-            StateStorage::Disabled => return Ok((None, None)),
+            StateStorage::Disabled => return Ok((None, None, Journal::new(new_id))),
         };
         let worker =
             Worker::start("disk").map_err(CommandError::thread("writes to --state.directory"))?;
@@ -76,6 +78,7 @@ impl StateWriter {
                 Some(*saved)
             }
         };
+        let journal = directory.read_journal(restored.as_ref(), new_id, now.wall);
         let writer = Self {
             directory: Arc::new(Mutex::new(directory)),
             worker,
@@ -84,7 +87,7 @@ impl StateWriter {
             is_late: false,
             foreign_since: None,
         };
-        Ok((Some(writer), restored))
+        Ok((Some(writer), restored, journal))
     }
 
     pub(super) fn is_outstanding(&self) -> bool {
@@ -97,7 +100,7 @@ impl StateWriter {
     }
 
     /// Begins a write; [`StateWriter::written`] gives its result.
-    pub(super) fn write(&mut self, saved: SavedState, _journal: Arc<Journal>) {
+    pub(super) fn write(&mut self, saved: SavedState, journal: Arc<Journal>) {
         let directory = Arc::clone(&self.directory);
         let foreign_since = self.foreign_since;
         let (result, outstanding) = oneshot::channel();
@@ -106,7 +109,7 @@ impl StateWriter {
             if let Some(since) = foreign_since {
                 locked.set_foreign_aside(since);
             }
-            let written = locked.write(&saved);
+            let written = locked.write(&saved, &journal);
             drop(locked);
             // Releases the directory before the result is sent, so that another exporter can take it then.
             drop(directory);

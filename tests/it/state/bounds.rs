@@ -5,6 +5,7 @@ use std::{fs, os::unix::fs::symlink, process::Command, sync::Arc, time::Duration
 use azure_scheduled_events_exporter::{
     engine::SavedState,
     event::{EventId, EventScope},
+    journal::Journal,
     lifecycle::{End, Outcome},
     state::{Directory, Found, MAX_BYTES},
 };
@@ -39,7 +40,9 @@ fn a_state_that_is_too_large_leaves_out_the_oldest_ended_events_first() {
         .collect();
     events.extend([(EventScope::Other, None); 3]);
     events.extend([(EventScope::Own, None); 3]);
-    directory.write(&large(&events)).unwrap();
+    directory
+        .write(&large(&events), &Journal::default())
+        .unwrap();
     let length = fs::metadata(folder.path().join("state.json"))
         .unwrap()
         .len();
@@ -51,7 +54,9 @@ fn a_state_that_is_too_large_leaves_out_the_oldest_ended_events_first() {
     let expected: Vec<_> = (11..26).map(|number| format!("{number:04}")).collect();
     assert_eq!(ids, expected, "nine of twenty ended events");
     events.extend([(EventScope::Own, None); 12]);
-    directory.write(&large(&events)).unwrap();
+    directory
+        .write(&large(&events), &Journal::default())
+        .unwrap();
     let Found::State(read) = directory.read(at()) else {
         panic!("no state")
     };

@@ -1,11 +1,19 @@
 //! Reading and writing the state file, and the lock of its directory.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt as _, symlink},
+    time::Duration,
+};
 
-use azure_scheduled_events_exporter::state::{Directory, Found};
+use azure_scheduled_events_exporter::{
+    journal::Journal,
+    state::{Directory, Found},
+};
 use serde_json::{Value, json};
 
 use super::{at, names, put, saved};
+use crate::support::log;
 
 #[test]
 fn a_written_state_is_read_back() {
@@ -13,7 +21,7 @@ fn a_written_state_is_read_back() {
     let mut directory = Directory::open(folder.path()).unwrap();
     assert!(matches!(directory.read(at()), Found::Nothing));
     let saved = saved("a-vm");
-    directory.write(&saved).unwrap();
+    directory.write(&saved, &Journal::default()).unwrap();
     let Found::State(read) = directory.read(at()) else {
         panic!("no state")
     };
@@ -29,7 +37,9 @@ fn a_written_state_is_read_back() {
 fn an_invalid_file_is_kept_under_another_name_by_the_next_write() {
     let folder = tempfile::tempdir().unwrap();
     let mut directory = Directory::open(folder.path()).unwrap();
-    directory.write(&saved("a-vm")).unwrap();
+    directory
+        .write(&saved("a-vm"), &Journal::default())
+        .unwrap();
     let whole = fs::read(folder.path().join("state.json")).unwrap();
     let newer = String::from_utf8(whole.clone())
         .unwrap()
@@ -55,7 +65,9 @@ fn an_invalid_file_is_kept_under_another_name_by_the_next_write() {
             "{why:?} lacks {expected:?}"
         );
         assert_eq!(fs::read(folder.path().join("state.json")).unwrap(), text);
-        directory.write(&saved("a-vm")).unwrap();
+        directory
+            .write(&saved("a-vm"), &Journal::default())
+            .unwrap();
         let kept_as = format!("state.json.unreadable-{}", 1_794_906_000 + number);
         assert_eq!(fs::read(folder.path().join(kept_as)).unwrap(), text);
         assert!(matches!(directory.read(now), Found::State(_)));
@@ -89,7 +101,7 @@ fn a_file_that_lacks_a_counter_a_flag_or_a_list_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let mut directory = Directory::open(folder.path()).unwrap();
     let saved = saved("a-vm");
-    directory.write(&saved).unwrap();
+    directory.write(&saved, &Journal::default()).unwrap();
     let whole = fs::read(folder.path().join("state.json")).unwrap();
     let whole: Value = serde_json::from_slice(&whole).unwrap();
     let mut paths = Vec::new();
@@ -117,7 +129,9 @@ fn an_io_error_leaves_the_file_in_place_until_the_first_write() {
     let found = directory.read(at());
     assert!(matches!(found, Found::Unavailable { .. }), "{found:?}");
     assert_eq!(names(folder.path()), ["lock", "state.json"]);
-    directory.write(&saved("a-vm")).unwrap();
+    directory
+        .write(&saved("a-vm"), &Journal::default())
+        .unwrap();
     assert!(folder.path().join("state.json.unread-1794906000").is_dir());
     assert!(matches!(directory.read(at()), Found::State(_)));
 }
@@ -127,7 +141,9 @@ fn a_temporary_io_error_does_not_set_the_file_aside() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     let mut directory = Directory::open(folder.path()).unwrap();
-    directory.write(&saved("a-vm")).unwrap();
+    directory
+        .write(&saved("a-vm"), &Journal::default())
+        .unwrap();
     let good = fs::read(&path).unwrap();
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
@@ -135,7 +151,9 @@ fn a_temporary_io_error_does_not_set_the_file_aside() {
     fs::remove_dir(&path).unwrap();
     put(folder.path(), &good);
     assert!(matches!(directory.read(at()), Found::State(_)));
-    directory.write(&saved("a-vm")).unwrap();
+    directory
+        .write(&saved("a-vm"), &Journal::default())
+        .unwrap();
     assert_eq!(names(folder.path()), ["lock", "state.json"]);
 }
 
@@ -147,7 +165,9 @@ fn an_unread_file_that_cannot_be_renamed_is_not_overwritten() {
     directory.read(at());
     // A directory cannot replace a file.
     fs::File::create(folder.path().join("state.json.unread-1794906000")).unwrap();
-    directory.write(&saved("a-vm")).unwrap_err();
+    directory
+        .write(&saved("a-vm"), &Journal::default())
+        .unwrap_err();
     assert!(folder.path().join("state.json").is_dir());
 }
 
@@ -157,19 +177,49 @@ fn a_recreated_directory_is_locked_again() {
     let path = folder.path().join("state");
     let mut first = Directory::open(&path).unwrap();
     fs::remove_dir_all(&path).unwrap();
-    first.write(&saved("first")).unwrap();
+    first.write(&saved("first"), &Journal::default()).unwrap();
     Directory::open(&path).unwrap_err();
     // Another exporter creates the directory first.
     fs::remove_dir_all(&path).unwrap();
     let mut second = Directory::open(&path).unwrap();
-    second.write(&saved("second")).unwrap();
-    let error = first.write(&saved("first")).unwrap_err().to_string();
+    second.write(&saved("second"), &Journal::default()).unwrap();
+    let error = first
+        .write(&saved("first"), &Journal::default())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("in use by another exporter"), "{error}");
     let Found::State(read) = second.read(at()) else {
         panic!("no state")
     };
     assert_eq!(read.vm_id.as_deref(), Some("second"));
     drop(second);
-    first.write(&saved("first")).unwrap();
+    first.write(&saved("first"), &Journal::default()).unwrap();
     Directory::open(&path).unwrap_err();
+}
+
+#[test]
+fn the_log_says_what_of_an_earlier_version_is_not_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["spool", "spool-logs"] {
+        fs::create_dir(path(name)).unwrap();
+    }
+    fs::File::create(path("spool").join("1.otlp")).unwrap();
+    symlink(path("elsewhere"), path("journal")).unwrap();
+    let mut directory = Directory::open(folder.path()).unwrap();
+    let ((), lines) = log::capture(|| {
+        let journal = directory.read_journal(None, "new".into(), at());
+        directory.write(&saved("a-vm"), &journal).unwrap();
+    });
+    let messages: Vec<_> = lines.iter().map(|line| &*line.message).collect();
+    assert_eq!(
+        messages,
+        [
+            "spool of an earlier version: not sent; remove it",
+            "journal without its state: entries are not sent",
+            "previous journal kept",
+        ]
+    );
+    assert_eq!(lines[0].field("path"), path("spool").to_str());
+    assert!(path("journal.unread-1794906000").is_symlink());
 }

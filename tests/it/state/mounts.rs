@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use azure_scheduled_events_exporter::state::Directory;
+use azure_scheduled_events_exporter::{journal::Journal, state::Directory};
 use tempfile::TempDir;
 
 use super::{
@@ -90,7 +90,9 @@ async fn a_state_on_a_read_only_disk_is_restored() {
     imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"a-vm"}"#));
     let disk = folder.path().join("disk");
     let mut directory = Directory::open(&disk).unwrap();
-    directory.write(&saved("a-vm")).unwrap();
+    directory
+        .write(&saved("a-vm"), &Journal::default())
+        .unwrap();
     drop(directory);
     let mount = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\"";
     let exporter = in_mount_namespace(&imds, &disk, mount).await;

@@ -2,7 +2,9 @@
 
 use std::{fs, time::Duration};
 
-use azure_scheduled_events_exporter::{engine::SavedState, state::Directory, time::Timestamp};
+use azure_scheduled_events_exporter::{
+    engine::SavedState, journal::Journal, state::Directory, time::Timestamp,
+};
 use serde_json::json;
 
 use super::{FIRST_SEEN, Running, at, freeze, member, saved, saved_at, wait_for};
@@ -71,7 +73,7 @@ async fn a_boot_between_two_runs_completes_a_reboot_and_a_redeploy_but_not_a_fre
         let folder = tempfile::tempdir().unwrap();
         let mut directory = Directory::open(folder.path()).unwrap();
         directory
-            .write(&state_of_previous_boot(event_type))
+            .write(&state_of_previous_boot(event_type), &Journal::default())
             .unwrap();
         drop(directory);
         let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":3,"Events":[]}"#)).await;
@@ -101,7 +103,7 @@ async fn log_records_after_a_boot(state: &SavedState) -> Vec<(String, String, u6
     let folder = tempfile::tempdir().unwrap();
     Directory::open(folder.path())
         .unwrap()
-        .write(state)
+        .write(state, &Journal::default())
         .unwrap();
     let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":3,"Events":[]}"#)).await;
     let collector = FakeCollector::scripted([]).await;
@@ -147,7 +149,7 @@ async fn the_state_of_another_vm_is_set_aside_and_its_events_are_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     Directory::open(folder.path())
         .unwrap()
-        .write(&saved("another-vm"))
+        .write(&saved("another-vm"), &Journal::default())
         .unwrap();
     let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
     let mut exporter = Running::start(&imds, folder.path()).await;
@@ -248,7 +250,7 @@ async fn an_identity_without_a_vm_id_keeps_the_state() {
     let folder = tempfile::tempdir().unwrap();
     Directory::open(folder.path())
         .unwrap()
-        .write(&saved("a-vm"))
+        .write(&saved("a-vm"), &Journal::default())
         .unwrap();
     let imds = FakeImds::standing(freeze("Scheduled")).await;
     imds.identity(Reply::ok(r#"{"name":"web_0"}"#));
@@ -264,7 +266,7 @@ async fn after_discarding_a_foreign_state_the_whole_document_is_requested() {
     let folder = tempfile::tempdir().unwrap();
     Directory::open(folder.path())
         .unwrap()
-        .write(&saved("another-vm"))
+        .write(&saved("another-vm"), &Journal::default())
         .unwrap();
     let tagged = Reply::http(
         "200 OK",

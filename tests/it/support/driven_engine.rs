@@ -195,7 +195,7 @@ impl DrivenEngine {
 pub(crate) fn through_a_file(saved: &SavedState, at: Timestamp) -> SavedState {
     let folder = tempfile::tempdir().unwrap();
     let mut directory = Directory::open(folder.path()).unwrap();
-    directory.write(saved).unwrap();
+    directory.write(saved, &Journal::default()).unwrap();
     match directory.read(at) {
         Found::State(read) => *read,
         other => panic!("no state: {other:?}"),

@@ -203,7 +203,6 @@ impl ExporterSettings {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use opentelemetry_proto::tonic::collector::trace::v1::{
         ExportTracePartialSuccess, ExportTraceServiceResponse,
     };

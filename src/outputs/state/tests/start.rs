@@ -1,0 +1,109 @@
+//! What a process finds at its start.
+
+use super::*;
+
+/// An exporter that has told three entries.
+fn ended() -> Exporter {
+    let mut exporter = Exporter::start();
+    exporter.append_own(3);
+    assert!(exporter.write());
+    // Another journal is expected.
+    exporter.id = None;
+    exporter.on_disk.clear();
+    exporter
+}
+
+fn range(journal: &Journal) -> (u64, u64, u64, bool) {
+    (
+        journal.first,
+        journal.oldest(),
+        journal.newest,
+        journal.is_owned,
+    )
+}
+
+#[test]
+fn entries_behind_the_state_are_applied_to_it() {
+    let mut exporter = ended();
+    let counted = exporter.disk.get(&exporter.path("state.json")).unwrap();
+    exporter.append(0, EventScope::Own, 0);
+    exporter.append(7, EventScope::Other, 0);
+    exporter.append(7, EventScope::Other, 0);
+    assert!(exporter.write());
+    let told = exporter.events.clone();
+    exporter.disk.put(&exporter.path("state.json"), counted);
+    exporter.restart();
+    assert_eq!(exporter.events, told);
+    assert_eq!(range(&exporter.journal), (7, 1, 6, false));
+    assert!(exporter.journal.after(0).all(|entry| entry.may_be_foreign));
+}
+
+#[test]
+fn a_journal_that_is_lost_or_behind_the_state_keeps_its_id_and_repeats_no_number() {
+    let mut exporter = ended();
+    let path = exporter.path("journal");
+    let behind = exporter.disk.get(&path).unwrap();
+    exporter.append_own(2);
+    assert!(exporter.write());
+    exporter.on_disk.clear();
+    for left in [None, Some(behind)] {
+        exporter.disk.delete(&path);
+        if let Some(left) = &left {
+            exporter.disk.put(&path, left.clone());
+        }
+        exporter.restart();
+        assert_eq!(&*exporter.journal.id, "journal 1");
+        assert_eq!(range(&exporter.journal), (6, 6, 5, false));
+        assert!(exporter.write());
+        assert_eq!(exporter.disk.names(), ["journal", "state.json"]);
+    }
+    exporter.append_own(1);
+    assert!(exporter.write());
+    exporter.restart();
+    assert_eq!(numbers(&exporter.journal), [1, 2, 3, 6]);
+    assert_eq!(range(&exporter.journal), (7, 6, 6, false));
+}
+
+#[test]
+fn a_journal_without_a_state_that_knows_it_is_kept_and_another_one_begins() {
+    let earlier = |text: &[u8]| {
+        let mut state: serde_json::Value = serde_json::from_slice(text).unwrap();
+        state.as_object_mut().unwrap().remove("journal").unwrap();
+        serde_json::to_vec(&state).unwrap()
+    };
+    for state in [None, Some(earlier)] {
+        let mut exporter = ended();
+        let told = exporter.disk.get(&exporter.path("journal")).unwrap();
+        let path = exporter.path("state.json");
+        let whole = exporter.disk.get(&path).unwrap();
+        exporter.disk.delete(&path);
+        if let Some(earlier) = state {
+            exporter.disk.put(&path, earlier(&whole));
+        }
+        exporter.restart();
+        let now = exporter.now;
+        assert_eq!(*exporter.journal.id, format!("journal {now}"));
+        assert_eq!(range(&exporter.journal), (1, 1, 0, true));
+        exporter.append_own(1);
+        assert!(exporter.write());
+        let kept = format!("journal.unread-{:.0}", at(now).as_unix_seconds());
+        assert_eq!(exporter.disk.get(&exporter.path(&kept)), Some(told));
+        assert_eq!(exporter.disk.names(), ["journal", &*kept, "state.json"]);
+        exporter.restart();
+        assert_eq!(numbers(&exporter.journal), [1]);
+    }
+}
+
+#[test]
+fn the_journal_of_a_state_without_a_vm_id_is_owned() {
+    let mut exporter = ended();
+    for (id, expected) in [(None, true), (Some(""), true), (Some("a-vm"), false)] {
+        let saved = SavedState {
+            vm_id: id.map(str::to_owned),
+            ..exporter.saved()
+        };
+        let directory = exporter.directory.as_mut().unwrap();
+        let journal = directory.read_journal(Some(&saved), "new".into(), at(0));
+        assert_eq!((journal.newest, journal.is_owned), (3, expected), "{id:?}");
+    }
+}
