@@ -7,10 +7,13 @@ use azure_scheduled_events_exporter::{
     document::{self, AnomalyKind, Answer},
     engine::{Effect, Engine, EngineConfig, Input, SavedState},
     event::EventId,
+    journal::Journal,
+    lifecycle::SavedJournal,
     metrics::{self, MetricsOptions, exposition::Format},
     otlp::{log_record, settings::OtlpSettings, trace},
     simulator::Scenario,
     snapshot::SeriesScope,
+    state::journal_file,
     time::{Moment, Timestamp},
     web_config::WebConfig,
 };
@@ -105,6 +108,32 @@ fn start_with(saved: SavedState) {
         text.expect("every state can be scraped");
         now = now.after(Duration::from_secs(1));
     }
+}
+
+/// A file of a journal, with the checksums in it and with valid ones: the entries that are read are written and read back
+/// unchanged.
+pub fn journal(content: &[u8]) {
+    read_journal(content);
+    let lines = content.split(|byte| *byte == b'\n');
+    let json = lines.map(|line| line.get(9..).unwrap_or(line));
+    let lines: Vec<_> = json.map(journal_file::line).collect();
+    read_journal(&lines.concat());
+}
+
+fn read_journal(content: &[u8]) {
+    let id = Arc::from("0f6b5a52-6a1c-4a37-9c1f-5f1d0e7b9a34");
+    let Ok(found) = journal_file::parse(content, &id) else {
+        return;
+    };
+    let saved = SavedJournal {
+        id: Arc::clone(&id),
+        ..SavedJournal::default()
+    };
+    let journal = Journal::restore(&saved, found.dropped, found.entries.clone());
+    let written = journal_file::content(&journal).expect("a journal that was read can be written");
+    let again = journal_file::parse(&written, &id).expect("a journal that was written can be read");
+    assert_eq!(again.entries, found.entries);
+    assert_eq!(again.dropped, found.dropped);
 }
 
 /// OpenTelemetry's environment variables, a line `NAME=VALUE` for each: an endpoint that is accepted has a host, and a

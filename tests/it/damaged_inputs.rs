@@ -45,6 +45,11 @@ fn any_state_file_that_is_read_can_be_written_scraped_and_read_again() {
 }
 
 #[test]
+fn any_journal_that_is_read_can_be_written_and_read_again() {
+    holds(properties::journal, "fuzz/seeds/journal");
+}
+
+#[test]
 fn any_otlp_environment_is_accepted_or_rejected_in_one_line() {
     holds(properties::environment, "fuzz/seeds/environment");
 }
