@@ -109,7 +109,7 @@ impl Entry {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
     /// Identifies the numbering: between two ids, numbers mean nothing.
     pub id: Arc<str>,
@@ -126,14 +126,23 @@ pub struct Journal {
     entries: VecDeque<Arc<Entry>>,
 }
 
+impl Default for Journal {
+    fn default() -> Self {
+        Self::new("")
+    }
+}
+
 impl Journal {
     /// An empty journal of this VM.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         Self {
             id: id.into(),
             first: 1,
+            newest: 0,
+            dropped: 0,
+            on_disk: 0,
             is_owned: true,
-            ..Self::default()
+            entries: VecDeque::new(),
         }
     }
 
@@ -152,11 +161,12 @@ impl Journal {
         });
         Self {
             id: Arc::clone(&saved.id),
+            first: newest.saturating_add(1),
             newest,
             dropped,
             on_disk: newest,
+            is_owned: false,
             entries: restored.collect(),
-            ..Self::default()
         }
     }
 

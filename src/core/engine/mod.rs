@@ -76,7 +76,6 @@ impl Engine {
     /// An engine that continues from `restored`, the state of an earlier process.
     pub fn new(mut config: EngineConfig, mut restored: Option<SavedState>, now: Moment) -> Self {
         let mut journal = std::mem::take(&mut config.journal);
-        journal.first = journal.newest.saturating_add(1);
         if let Some(saved) = &mut restored {
             journal.replay(saved);
         }
