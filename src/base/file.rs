@@ -2,7 +2,8 @@
 //! replacement.
 
 use std::{
-    fmt, fs,
+    fmt,
+    fs::{self, TryLockError},
     io::{self, Read, Write},
     path::Path,
 };
@@ -152,6 +153,15 @@ pub fn replace(files: &mut dyn Filesystem, path: &Path, content: &[u8]) -> io::R
         Some(directory) => files.sync_directory(directory),
         None => Ok(()),
     }
+}
+
+/// Creates a lock file and locks it until it is closed. The file stays.
+pub(crate) fn lock(path: &Path) -> Result<fs::File, TryLockError> {
+    let mut options = system::private_file();
+    let options = options.create(true).truncate(false).write(true);
+    let file = options.open(path).map_err(TryLockError::Error)?;
+    file.try_lock()?;
+    Ok(file)
 }
 
 #[cfg(test)]

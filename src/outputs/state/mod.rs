@@ -253,19 +253,12 @@ fn lock(path: &Path) -> Result<File, Error> {
         cause,
     };
     system::make_private_directory(path).map_err(unusable)?;
-    let lock = system::private_file()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(path.join(LOCK))
-        .map_err(unusable)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(Error::Locked {
+    file::lock(&path.join(LOCK)).map_err(|error| match error {
+        TryLockError::WouldBlock => Error::Locked {
             path: path.to_owned(),
-        }),
-        Err(TryLockError::Error(cause)) => Err(unusable(cause)),
-    }
+        },
+        TryLockError::Error(cause) => unusable(cause),
+    })
 }
 
 /// Reads the state file in the directory at `path`.

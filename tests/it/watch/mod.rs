@@ -6,7 +6,9 @@ mod restarts;
 mod since;
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader},
+    path::Path,
     sync::{Arc, Mutex},
 };
 
@@ -20,7 +22,7 @@ use tokio::{
 use crate::support::{
     DEADLINE, FakeImds, Reply,
     events::{self, event},
-    process::{self, Process},
+    process::{self, Process, page},
     wait_until,
 };
 
@@ -94,6 +96,17 @@ impl Exporter {
     /// Waits for a log line about this transition.
     async fn observes(&mut self, transition: &str) {
         self.process.says(&format!("transition={transition}")).await;
+    }
+
+    /// Waits until the file of `--since` has the last transition.
+    async fn is_saved(&self, since: &Path) {
+        let transitions = page(&self.address, "/api/v1/transitions").await;
+        let transitions: Value = serde_json::from_str(&transitions.unwrap()).unwrap();
+        wait_until(DEADLINE, "the file is written", || {
+            let saved: Value = serde_json::from_slice(&fs::read(since).ok()?).ok()?;
+            (saved["number"] == transitions["newest"]).then_some(())
+        })
+        .await;
     }
 
     /// Another process in its place, with other flags and events. The one that watches notices it.

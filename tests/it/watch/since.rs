@@ -3,15 +3,18 @@
 use std::{
     fs::{self, File},
     io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
+use azure_scheduled_events_exporter::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Exporter, FREEZE, REBOOT, Watch, reboot, scheduled, started};
 use crate::support::{
     DEADLINE,
-    process::{PROGRAM, Process, page},
+    process::{PROGRAM, Process},
     wait_until,
 };
 
@@ -21,17 +24,9 @@ async fn a_later_run_prints_what_has_changed_since() {
     let file = folder.path().join("watch.json");
     let since = format!("--since={}", file.display());
     let mut exporter = Exporter::start([scheduled()]).await;
-    let saves = async |words: &str| {
-        wait_until(DEADLINE, "the file is written", || {
-            fs::read_to_string(&file)
-                .is_ok_and(|text| text.contains(words))
-                .then_some(())
-        })
-        .await;
-    };
     let watch = exporter.watch(&[&since]);
     watch.prints(&["pending"]).await;
-    saves(REBOOT).await;
+    exporter.is_saved(&file).await;
     watch.terminate().await;
 
     let freeze = reboot(&json!({"EventId": FREEZE, "EventType": "Freeze"}));
@@ -40,7 +35,7 @@ async fn a_later_run_prints_what_has_changed_since() {
     let watch = exporter.watch(&[&since]);
     let expected = [("started", REBOOT), ("announced", FREEZE)];
     watch.prints_of(&expected).await;
-    saves(FREEZE).await;
+    exporter.is_saved(&file).await;
     watch.terminate().await;
 
     exporter.now([]);
@@ -49,7 +44,7 @@ async fn a_later_run_prints_what_has_changed_since() {
     watch
         .prints_of(&[("ended", REBOOT), ("ended", FREEZE)])
         .await;
-    saves("\"followed\":{}").await;
+    exporter.is_saved(&file).await;
     watch.terminate().await;
 
     // Nothing is printed again: the next line is that of a new event.
@@ -105,28 +100,77 @@ async fn a_line_that_was_read_is_not_repeated_by_the_next_run() {
     exporter.watch(&[&since]).prints(&["ended"]).await;
 }
 
+/// A crash, a full disk, an older version.
 #[expect(clippy::disallowed_methods, reason = "a file of somebody else")]
 #[tokio::test]
-async fn a_file_of_another_program_is_refused_and_kept() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("notes.json");
+async fn an_unreadable_file_is_kept_under_another_name_and_the_run_begins_anew() {
+    let exporter = Exporter::start([scheduled()]).await;
     for content in [
-        "my notes",
+        "{\"version\":4,\"journal\":\"0d5c",
+        "{\"version\":3,\"process\":\"p\",\"number\":7,\"followed\":{}}",
         "{\"events\":[]}",
-        "{\"version\":2,\"events\":[{}]}",
-        "{\"version\":3,\"events\":[]}",
+        &"\0".repeat(200),
+        &"x".repeat(100_000),
     ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("watch.json");
         fs::write(&file, content).unwrap();
         let since = format!("--since={}", file.display());
+        let mut watch = exporter.watch(&[&since]);
+        watch.process.says("beginning anew").await;
+        watch.prints(&["pending"]).await;
+        exporter.is_saved(&file).await;
+        watch.terminate().await;
+        let names = fs::read_dir(&folder).unwrap().map(|it| it.unwrap().path());
+        let is_kept = |path: &PathBuf| path.to_string_lossy().contains("watch.json.unreadable-");
+        let kept: Vec<_> = names.filter(is_kept).collect();
+        assert_eq!(kept.len(), 1, "{content}");
+        assert_eq!(fs::read_to_string(&kept[0]).unwrap(), content);
+        let again = exporter.watch(&[&since]);
+        exporter.is_saved(&file).await;
+        assert_eq!(again.logged("level=warn"), 0, "{}", again.process.log());
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_cannot_be_used_is_a_wrong_flag() {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, words) in [
+        (folder.path().to_owned(), "is not a regular file"),
+        (
+            folder.path().join("absent").join("watch.json"),
+            "is not in a directory that exists",
+        ),
+    ] {
+        let since = format!("--since={}", path.display());
         let ended = Process::start(["watch", &since]).end().await;
         assert_eq!((ended.code, &*ended.stdout), (Some(64), ""), "{ended:?}");
-        let words = "was not written by this version of watch: name another file";
-        assert!(ended.log.contains(words), "{}", ended.log);
-        assert_eq!(fs::read_to_string(&file).unwrap(), content);
+        let line = format!("error: --since: {} {words}\n", path.display());
+        assert_eq!(ended.log, line);
     }
-    let since = format!("--since={}", folder.path().display());
-    let ended = Process::start(["watch", &since]).end().await;
-    assert_eq!(ended.code, Some(64), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_second_watch_with_the_same_file_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("watch.json");
+    let since = format!("--since={}", file.display());
+    let exporter = Exporter::start([scheduled()]).await;
+    let first = exporter.watch(&[&since]);
+    first.prints(&["pending"]).await;
+    exporter.is_saved(&file).await;
+    let second = Process::start(["watch", &exporter.url(), &since])
+        .end()
+        .await;
+    assert_eq!((second.code, &*second.stdout), (Some(1), ""));
+    let line = format!(
+        "error: --since: {}: another watch uses this file: give each its own\n",
+        file.display()
+    );
+    assert_eq!(second.log, line);
+    exporter.now([started()]);
+    first.prints(&["pending", "started"]).await;
+    first.terminate().await;
 }
 
 #[tokio::test]
@@ -154,47 +198,86 @@ async fn a_file_that_cannot_be_written_is_a_warning() {
     })
     .await;
     assert_eq!(watch.logged("cannot be written"), 1);
+    exporter.is_saved(&inner.join("watch.json")).await;
+    watch.terminate().await;
     let again = Watch::start(&[&exporter.url(), &since]);
     exporter.now([]);
     again.prints(&["ended"]).await;
 }
 
-/// An exporter that restarts without its state begins its numbers again.
+/// Sets the times that the file remembers an hour later: the clock has been set back by an hour since.
+#[expect(clippy::disallowed_methods, reason = "a file of an earlier run")]
+fn set_clock_back(file: &Path) {
+    let mut saved: Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+    let at: Timestamp = serde_json::from_value(saved["at"].clone()).unwrap();
+    let later = at.after(Duration::from_hours(1));
+    saved["at"] = json!(later.rfc3339_millis());
+    fs::write(file, saved.to_string()).unwrap();
+}
+
 #[tokio::test]
-async fn a_later_run_knows_a_restarted_exporter() {
+async fn the_numbers_of_an_exporter_with_a_state_directory_go_on_whatever_the_clock_does() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("watch.json");
     let since = format!("--since={}", file.display());
-    let state = format!(
-        "--state.directory={}",
-        folder.path().join("state").display()
-    );
+    let state = folder.path().join("state");
+    let state = format!("--state.directory={}", state.display());
     let exporter = Exporter::start_with([scheduled()], &[&state]).await;
     let mut watch = exporter.watch(&[&since]);
     watch.prints(&["pending"]).await;
     // The exporter restarts during a run, and between two runs.
     let moved = json!({"NotBefore": "Fri, 31 Dec 2999 23:00:00 GMT"});
-    let exporter = exporter
+    let mut exporter = exporter
         .restart(&mut watch, &[&state], [reboot(&moved)])
         .await;
     watch.prints(&["pending", "rescheduled"]).await;
+    exporter.is_saved(&file).await;
     watch.terminate().await;
     let freeze = reboot(&json!({"EventId": FREEZE, "EventType": "Freeze"}));
     exporter.now([freeze]);
-    let shows_end = async {
-        let shown = || page(&exporter.address, "/api/v1/transitions");
-        while !shown().await.unwrap().contains("\"ended\"") {}
-    };
-    tokio::time::timeout(DEADLINE, shows_end).await.unwrap();
+    exporter.observes("announced").await;
+    let watch = exporter.watch(&[&since]);
+    watch
+        .prints_of(&[("ended", REBOOT), ("announced", FREEZE)])
+        .await;
+    exporter.is_saved(&file).await;
+    watch.terminate().await;
+
     let mut other = exporter.watch(&[]);
     other.prints_of(&[("pending", FREEZE)]).await;
+    set_clock_back(&file);
     let new = reboot(&json!({"EventId": "NEW"}));
     let exporter = exporter.restart(&mut other, &[&state], [new]).await;
     let watch = exporter.watch(&[&since]);
     let last = [("ended", FREEZE), ("announced", "NEW")];
-    let before = [("ended", REBOOT), ("announced", FREEZE)];
-    watch.prints_of(&[before, last].concat()).await;
+    watch.prints_of(&last).await;
     other
         .prints_of(&[&[("pending", FREEZE)], &last[..]].concat())
         .await;
+    assert_eq!(watch.logged("level=warn"), 0, "{}", watch.process.log());
+}
+
+/// Its numbers begin anew, and mean nothing beside those of the file.
+#[tokio::test]
+async fn a_later_run_says_that_an_exporter_without_its_state_has_lost_what_happened() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("watch.json");
+    let since = format!("--since={}", file.display());
+    let exporter = Exporter::start([scheduled()]).await;
+    let watch = exporter.watch(&[&since]);
+    watch.prints(&["pending"]).await;
+    exporter.is_saved(&file).await;
+    let freeze = reboot(&json!({"EventId": FREEZE, "EventType": "Freeze"}));
+    watch.terminate().await;
+    let mut other = exporter.watch(&[]);
+    other.prints(&["pending"]).await;
+    let exporter = exporter.restart(&mut other, &[], [freeze]).await;
+    let mut watch = exporter.watch(&[&since]);
+    watch.prints_of(&[("announced", FREEZE)]).await;
+    watch.process.says("set its --state.directory").await;
+    exporter.now([]);
+    watch
+        .prints_of(&[("announced", FREEZE), ("ended", FREEZE)])
+        .await;
+    assert_eq!(watch.logged("level=warn"), 1, "{}", watch.process.log());
 }

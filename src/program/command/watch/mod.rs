@@ -15,7 +15,7 @@ use tracing::{info, warn};
 
 use self::{
     client::{ExporterClient, ReadError},
-    printed::{News, Printed, TransitionsAnswer},
+    printed::{News, Printed, Step, TransitionsAnswer},
     since::SinceFile,
 };
 use crate::{
@@ -64,6 +64,7 @@ pub(super) async fn run(flags: &WatchFlags) -> Result<String, CommandError> {
         all: flags.all,
         since,
         is_saved: true,
+        after: number(printed.as_ref()),
         printed,
         failure: None,
         name_doubt: None,
@@ -88,6 +89,11 @@ pub(super) async fn run(flags: &WatchFlags) -> Result<String, CommandError> {
     }
 }
 
+/// The number of the last transition that was printed.
+fn number(printed: Option<&Printed>) -> Option<u64> {
+    printed.map(|printed| printed.number)
+}
+
 struct Watch {
     client: ExporterClient,
     /// Writes the lines and the file: a reader that does not read must not delay the end by a signal.
@@ -98,6 +104,8 @@ struct Watch {
     is_saved: bool,
     /// `None` before the first answer of all runs with this file.
     printed: Option<Printed>,
+    /// The next request is for what follows this number, or for everything.
+    after: Option<u64>,
     /// The kind of the failure of the last request.
     failure: Option<Discriminant<ReadError>>,
     /// What was logged last about the name of this VM.
@@ -110,8 +118,7 @@ impl Watch {
     /// # Errors
     /// When stdout cannot be written.
     async fn poll(&mut self) -> io::Result<Duration> {
-        let after = self.after();
-        let read = self.client.read(after).await;
+        let read = self.client.read(self.after).await;
         let read = read.and_then(|body| self.advance(&body));
         let mut interval = match &read {
             Err(ReadError::Status(_)) => REFUSED_INTERVAL,
@@ -120,15 +127,23 @@ impl Watch {
         let failure = read.as_ref().err().map(discriminant);
         let was_failure = std::mem::replace(&mut self.failure, failure);
         match read {
-            Ok(news) => {
+            Ok(step) => {
                 if was_failure.is_some() {
                     info!("the exporter is read again");
                 }
-                if let Some((printed, news)) = news {
-                    self.print(news, &printed).await?;
-                    self.printed = Some(printed);
-                    if after.is_some() && self.after().is_none() {
-                        interval = Duration::ZERO;
+                match step {
+                    Step::Wait => {}
+                    Step::Ask(after) => {
+                        // At once, but not again and again if two exporters answer in turn.
+                        if self.after == number(self.printed.as_ref()) {
+                            interval = Duration::ZERO;
+                        }
+                        self.after = after;
+                    }
+                    Step::Print(printed, news) => {
+                        self.print(news, &printed).await?;
+                        self.printed = Some(printed);
+                        self.after = number(self.printed.as_ref());
                     }
                 }
             }
@@ -141,12 +156,7 @@ impl Watch {
         Ok(interval)
     }
 
-    /// The number of the transition after which the next request begins.
-    fn after(&self) -> Option<u64> {
-        self.printed.as_ref()?.after(self.all)
-    }
-
-    fn advance(&mut self, body: &[u8]) -> Result<Option<(Printed, News)>, ReadError> {
+    fn advance(&mut self, body: &[u8]) -> Result<Step, ReadError> {
         // It may repeat a text of any length.
         let invalid =
             |error: serde_json::Error| ReadError::Body(excerpt(&error.to_string(), MAX_MESSAGE));
@@ -164,24 +174,14 @@ impl Watch {
             warn!("{doubt}");
         }
         self.name_doubt = doubt;
-        Printed::advance(self.printed.as_ref(), &answer, self.all).map_err(invalid)
+        let step = Printed::advance(self.printed.as_ref(), self.after, &answer, self.all);
+        step.map_err(invalid)
     }
 
     /// Prints the lines, then saves what is printed: a line is repeated by the next run rather than lost.
     async fn print(&mut self, news: News, printed: &Printed) -> io::Result<()> {
-        if news.missed > 0 {
-            let count = news.missed;
-            warn!(
-                count,
-                "transitions missed: the exporter does not keep them any more"
-            );
-        }
-        for id in news.lost {
-            let event_id = id.as_str();
-            warn!(
-                event_id,
-                "the exporter does not know the event any more, nor how it ended"
-            );
+        if let Some(gap) = news.gap {
+            warn!("{gap}");
         }
         let is_new = self.printed.as_ref() != Some(printed) || !self.is_saved;
         let save = match &self.since {
