@@ -12,8 +12,6 @@ use crate::base::system;
 
 /// The operations of the state directory. The process may be killed after any of them.
 pub trait Filesystem: fmt::Debug + Send {
-    /// Creates a directory and its parents, with mode 0700 where the system has modes.
-    fn make_directory(&mut self, directory: &Path) -> io::Result<()>;
     /// Names and sizes of the files in a directory.
     fn list(&mut self, directory: &Path) -> io::Result<Vec<(String, u64)>>;
     /// Reads a file of at most `max` bytes. A larger one is [`io::ErrorKind::FileTooLarge`], and nothing of it is read.
@@ -33,10 +31,6 @@ pub trait Filesystem: fmt::Debug + Send {
 pub struct OsFilesystem;
 
 impl Filesystem for OsFilesystem {
-    fn make_directory(&mut self, directory: &Path) -> io::Result<()> {
-        system::make_private_directory(directory)
-    }
-
     fn list(&mut self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(directory)? {
@@ -199,7 +193,7 @@ mod tests {
         use std::os::unix::fs::{PermissionsExt, symlink};
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("a").join("b");
-        OsFilesystem.make_directory(&directory).unwrap();
+        system::make_private_directory(&directory).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&directory), 0o700);
         let (path, other) = (directory.join("state.json"), folder.path().join("other"));

@@ -139,10 +139,6 @@ impl Disk {
 }
 
 impl Filesystem for Disk {
-    fn make_directory(&mut self, _: &Path) -> io::Result<()> {
-        self.lock().step()
-    }
-
     fn list(&mut self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
         let content = self.lock();
         let found = content
