@@ -1,6 +1,6 @@
 //! The file of the journal. It is appended to, and replaced when it is full or its end is not certain.
 //!
-//! Each line has the CRC-32 of its JSON, a space and the JSON. The first one is a [`Header`], the others are entries.
+//! Each line has the CRC-32 of its JSON, a space and the JSON. The first one has the id of the journal, the others are entries.
 
 use std::{
     io::{self, ErrorKind},
