@@ -211,13 +211,14 @@ async fn a_spot_vm_that_dies_before_its_eviction_starts_has_exported_the_announc
     let [status] = statuses.as_slice() else {
         panic!("one push with the event: {statuses:?}");
     };
-    // The points are in the order of the statuses.
-    assert!(status.contains("-> event_type: Str(Preempt)"), "{status}");
+    let mut points = status.split("NumberDataPoints #");
+    let scheduled = points.find(|point| point.contains("-> event_status: Str(Scheduled)"));
+    let scheduled = scheduled.unwrap_or_else(|| panic!("not Scheduled: {status}"));
     assert!(
-        status.contains("-> event_status: Str(Scheduled)"),
+        scheduled.contains("-> event_type: Str(Preempt)"),
         "{status}"
     );
-    assert_eq!(field(status, "Value"), "1", "{status}");
+    assert_eq!(field(scheduled, "Value"), "1.000000", "{status}");
 }
 
 /// The Collector is down from before the announcement until after the end, and the exporter is killed twice.
