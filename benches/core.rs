@@ -240,14 +240,14 @@ fn push(criterion: &mut Criterion) {
         handle(&mut engine, polled(&body(events + 10, 1)));
         let after = engine.snapshot(now());
         let mut queue = AlertQueue::new(PushTiming::default(), BTreeMap::new());
-        queue.update(&before, now().wall);
+        queue.update(&before, now());
         let alerts = queue.next(&before, now());
         queue.accepted(&alerts, now().wall);
         group.bench_function(BenchmarkId::new("unchanged", events), |bencher| {
-            bencher.iter(|| queue.update(black_box(&before), now().wall));
+            bencher.iter(|| queue.update(black_box(&before), now()));
         });
         group.bench_function(BenchmarkId::new("all", events), |bencher| {
-            queue.update(&after, now().wall);
+            queue.update(&after, now());
             bencher.iter(|| queue.next(black_box(&after), now()));
         });
     }

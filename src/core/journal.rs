@@ -57,7 +57,7 @@ impl Entry {
     }
 
     pub fn at(&self) -> Timestamp {
-        self.transition.at
+        self.transition.at.wall
     }
 
     /// The length of its line in the file.
@@ -96,7 +96,7 @@ impl Entry {
     fn cut_names(&mut self) {
         let tracked = Arc::make_mut(&mut self.transition.tracked);
         let vm = self.vm.as_deref().unwrap_or_default();
-        let mut names = tracked.event.resources.take().unwrap_or_default();
+        let mut names = tracked.shown.resources.take().unwrap_or_default();
         names.sort_by_key(|name| !is_same_vm(name, vm));
         let mut left = MAX_CUT_NAMES_BYTES;
         names.retain(|name| {
@@ -104,8 +104,8 @@ impl Entry {
             left = fitting.unwrap_or(left);
             fitting.is_some()
         });
-        tracked.event.resources = Some(names);
-        tracked.event.has_more_resources = true;
+        tracked.shown.resources = Some(names);
+        tracked.shown.has_more_resources = true;
     }
 }
 
@@ -174,10 +174,12 @@ impl Journal {
     pub fn replay(&self, state: &mut SavedState) {
         let counted = state.journal.as_ref().map_or(0, |saved| saved.newest);
         for entry in self.after(counted) {
-            state.heartbeat_at = state.heartbeat_at.max(entry.at());
+            let passed = entry.at().saturating_since(state.heartbeat_at);
+            state.heartbeat_at = state.heartbeat_at.after(passed);
+            state.monotonic = state.monotonic + passed;
             let record = &entry.transition.tracked;
             let mut events = state.events.iter_mut();
-            match events.find(|known| known.event.id == record.event.id) {
+            match events.find(|known| known.shown.id == record.shown.id) {
                 Some(known) => known.clone_from(record),
                 None => state.events.push(Arc::clone(record)),
             }
@@ -255,17 +257,17 @@ mod tests {
     use crate::{
         azure::event::EventId,
         core::{
-            assessment::fixtures::{at, tracked},
+            assessment::fixtures::{at, moment, tracked},
             lifecycle::{Outcome, TrackedEvent},
         },
     };
 
     fn entry(id: &str, change: impl FnOnce(&mut TrackedEvent)) -> Entry {
         let mut event = tracked("Reboot", "Platform", Some(900));
-        event.event.id = EventId::new(id);
+        event.shown.id = EventId::new(id);
         change(&mut event);
         let transition = Transition {
-            at: at(0),
+            at: moment(0),
             kind: TransitionKind::Announced,
             tracked: Arc::new(event),
         };
@@ -276,7 +278,7 @@ mod tests {
     fn large(id: &str, scope: EventScope, bytes: usize) -> Entry {
         entry(id, |event| {
             event.scope = scope;
-            event.event.resources = Some(vec!["x".repeat(bytes).into()]);
+            event.shown.resources = Some(vec!["x".repeat(bytes).into()]);
         })
     }
 
@@ -296,7 +298,7 @@ mod tests {
         let id = |number| {
             journal
                 .get(number)
-                .map(|it| it.transition.tracked.event.id.as_str())
+                .map(|it| it.transition.tracked.shown.id.as_str())
         };
         assert_eq!([id(0), id(2), id(4)], [None, Some("B"), None]);
     }
@@ -328,10 +330,10 @@ mod tests {
         journal.append([entry("A", |event| {
             let names = (1..40_000).map(|number| format!("a_vm_with_a_long_name_{number}"));
             let names = names.chain(["WEB_0".to_owned()]);
-            event.event.resources = Some(names.map(Into::into).collect());
+            event.shown.resources = Some(names.map(Into::into).collect());
         })]);
         let entry = journal.get(1).unwrap();
-        let event = &entry.transition.tracked.event;
+        let event = &entry.transition.tracked.shown;
         assert!(event.has_more_resources);
         let names = event.resources.as_deref().unwrap();
         assert_eq!(&*names[0], "WEB_0");
@@ -393,9 +395,10 @@ mod tests {
         let mut state = SavedState {
             boot_id: None,
             heartbeat_at: Timestamp::UNIX_EPOCH,
+            monotonic: crate::base::time::MonotonicTime::default(),
             document_at: None,
             document_incarnation: None,
-            warming_up_until: None,
+            warm_up_until: None,
             vm_name: None,
             metadata_name: None,
             vm_id: None,
@@ -409,7 +412,7 @@ mod tests {
         journal.append([entry("B", end), entry("A", end), entry("C", |_| ())]);
         journal.replay(&mut state);
         let events = state.events.iter();
-        let events = events.map(|it| (it.event.id.as_str(), it.is_pending()));
+        let events = events.map(|it| (it.shown.id.as_str(), it.is_pending()));
         assert_eq!(
             events.collect::<Vec<_>>(),
             [("A", false), ("B", true), ("C", true)]

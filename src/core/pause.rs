@@ -12,7 +12,7 @@
 //! clock, so a step of the wall clock against the monotonic clock counts up to `MAX_CLOCK_STEP`: Azure pauses a VM for
 //! less than 10 seconds, rarely for about 30
 //! (<https://learn.microsoft.com/azure/virtual-machines/maintenance-and-updates>). With a larger step, also that of a
-//! suspended or hibernated VM, only the gap on the monotonic clock counts.
+//! suspended or hibernated VM, only the gap on the monotonic clock counts: the one that stops while the VM is suspended.
 //!
 //! A process that waits for a processor, or is stopped, ticks late too. Neither interrupts the VM: the time that it
 //! waited is subtracted, and a gap with a stop does not count.
@@ -104,7 +104,7 @@ pub fn lateness(since: Moment, now: Moment, asked: Duration) -> Duration {
 
 /// The time between two moments, which the monotonic clock or a step of the wall clock shows.
 fn gap(since: Moment, now: Moment) -> Duration {
-    let by_monotonic = now.monotonic - since.monotonic;
+    let by_monotonic = now.awake - since.awake;
     let by_wall = now.wall.saturating_since(since.wall);
     let is_pause = by_wall.saturating_sub(by_monotonic) <= MAX_CLOCK_STEP;
     if is_pause {

@@ -89,7 +89,7 @@ mod tests {
         let mut tracker = Tracker::new(Duration::ZERO);
         tracker.observe(&document, None, now);
         Snapshot {
-            events: tracker.events().into(),
+            events: tracker.events(now).into(),
             ..Snapshot::empty(None, now)
         }
     }

@@ -154,7 +154,7 @@ fn exposition(document: &Document, anomalies: &Anomalies) -> String {
     for anomaly in &anomalies.described {
         counters.count_anomalies(anomaly.kind, 1);
     }
-    snapshot.events = tracker.events().into();
+    snapshot.events = tracker.events(now).into();
     snapshot.poll = tracker.poll;
     let exposed = MetricsOptions {
         scope: SeriesScope::All,

@@ -175,7 +175,7 @@ impl Reader {
                 TransitionKind::Ended(_) => "ended",
                 _ => continue,
             };
-            let id = entry.transition.tracked.event.id.as_str();
+            let id = entry.transition.tracked.shown.id.as_str();
             self.told.entry(id.to_owned()).or_default().push(name);
         }
         self.number = journal.newest;
@@ -258,7 +258,7 @@ impl Setup {
                 }
                 Effect::Publish { snapshot, .. } => {
                     let events = snapshot.events.iter();
-                    let ids = events.map(|event| event.event.id.as_str().to_owned());
+                    let ids = events.map(|event| event.shown.id.as_str().to_owned());
                     self.published.extend(ids);
                     if is_read {
                         self.reader.read(&snapshot);
@@ -325,7 +325,7 @@ impl Setup {
     fn disk_knew(&self, id: &str) -> bool {
         let state = self.disk.state.as_ref();
         let mut events = state.into_iter().flat_map(|state| &state.events);
-        events.any(|event| event.event.id.as_str() == id)
+        events.any(|event| event.shown.id.as_str() == id)
     }
 }
 

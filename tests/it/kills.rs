@@ -131,7 +131,7 @@ fn saved_event(state_directory: &Path, id: &str) -> Option<serde_json::Value> {
     state["events"]
         .as_array()?
         .iter()
-        .find(|tracked| tracked["event"]["id"] == id)
+        .find(|tracked| tracked["shown"]["id"] == id)
         .cloned()
 }
 

@@ -244,7 +244,7 @@ fn an_event_with_a_name_that_is_too_long_is_kept_and_never_approved() {
         assert_eq!(event.has_more_resources, is_nested);
         assert!(names.iter().all(|name| name.len() <= 256));
         assert!(is_list || *names[0] == *cut);
-        assert!(document.contradictory.contains(&event.id));
+        assert!(document.contradicted.contains(&event.id));
         let kinds: Vec<_> = anomalies
             .described
             .iter()

@@ -50,7 +50,7 @@ fn what_was_restored_of_another_vm_leaves_the_events_and_the_journal() {
     let journal = &vm.published.journal;
     assert_ne!(journal.id, was);
     let left = journal.after(0);
-    let left = left.map(|it| (it.number, it.transition.tracked.event.id.as_str()));
+    let left = left.map(|it| (it.number, it.transition.tracked.shown.id.as_str()));
     assert_eq!(left.collect::<Vec<_>>(), [(1, "other")]);
     let events = vm.whole_json()["events"].clone();
     assert_eq!(events.as_array().unwrap().len(), 1, "{events}");

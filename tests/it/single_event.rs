@@ -109,12 +109,17 @@ fn event_without_a_readable_not_before_is_due_everywhere() {
 }
 
 #[test]
-fn approved_event_that_stays_scheduled_and_leaves_has_an_unknown_outcome() {
+fn an_approved_event_is_completed_only_if_the_next_document_lacks_it_and_it_can_have_run() {
     let policy = ApprovalPolicy {
         user_events: true,
         ..ApprovalPolicy::default()
     };
-    for (documents, expected) in [(0, "completed"), (1, "unknown"), (7, "unknown")] {
+    for (documents, left, expected) in [
+        (0, 1, "unknown"),
+        (0, 10, "completed"),
+        (1, 11, "unknown"),
+        (7, 30, "unknown"),
+    ] {
         let mut vm = SimulatedVm::new(policy);
         vm.identify();
         vm.poll(&[restart(&json!({}))]);
@@ -123,9 +128,9 @@ fn approved_event_that_stays_scheduled_and_leaves_has_an_unknown_outcome() {
             vm.wait_until(second);
             vm.poll_unchanged();
         }
-        vm.wait_until(documents + 1);
+        vm.wait_until(left);
         vm.poll(&[]);
-        assert_eq!(vm.json()["outcome"], expected, "{documents}");
+        assert_eq!(vm.json()["outcome"], expected, "{documents}, {left} s");
     }
 }
 

@@ -38,7 +38,7 @@ fn pending(snapshot: &Snapshot) -> BTreeSet<&str> {
         .events
         .iter()
         .filter(|tracked| tracked.is_pending());
-    pending.map(|tracked| tracked.event.id.as_str()).collect()
+    pending.map(|tracked| tracked.shown.id.as_str()).collect()
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn unreadable_entry_that_stays_does_not_keep_every_missing_event_pending() {
 fn unreadable_entry_keeps_only_the_event_whose_id_it_has() {
     let mut vm = vm();
     poll(&mut vm, &events(0..3), 0);
-    let unreadable = format!(r#"{{"EventId":["{}"]}}"#, id(1).to_lowercase());
+    let unreadable = format!(r#"{{"Id":"{}"}}"#, id(1).to_lowercase());
     for seconds in [1, 600, 50_000] {
         let snapshot = poll(&mut vm, &unreadable, seconds);
         assert_eq!(pending(&snapshot), BTreeSet::from([&*id(1)]), "{seconds} s");

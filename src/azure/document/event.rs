@@ -77,6 +77,8 @@ pub(super) fn read(
     let resource_type = reader.text(AnomalyKind::ResourceType, "ResourceType");
     let is_given = |text: &String| !text.is_empty();
     let (resources, has_more_resources) = reader.resources();
+    let not_before = reader.not_before();
+    let (duration_seconds, is_duration_unknown) = reader.duration();
     let event = Event {
         id: EventId::new(&id),
         event_type,
@@ -85,8 +87,9 @@ pub(super) fn read(
         resource_type: resource_type.filter(is_given).map(Into::into),
         resources,
         has_more_resources,
-        not_before: reader.not_before(),
-        duration_seconds: reader.duration(),
+        not_before,
+        duration_seconds,
+        is_duration_unknown,
         description: reader
             .text(AnomalyKind::Description, "Description")
             .map(Into::into),
@@ -249,14 +252,17 @@ impl<'a> EventReader<'_, 'a> {
         at
     }
 
-    /// -1 is Azure's "unknown"; any other negative number is an anomaly and unknown too.
-    fn duration(&mut self) -> Option<u64> {
-        let value = self.take("DurationInSeconds")?;
+    /// The duration, and whether it is -1, Azure's "unknown"; any other negative number is an anomaly.
+    fn duration(&mut self) -> (Option<u64>, bool) {
+        let Some(value) = self.take("DurationInSeconds") else {
+            return (None, false);
+        };
         let seconds = integer(value);
         if seconds.is_none_or(|seconds| seconds < -1) {
             self.report_value(AnomalyKind::Duration, "DurationInSeconds", value);
         }
-        u64::try_from(seconds?).ok()
+        let known = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        (known, seconds == Some(-1))
     }
 
     /// Without values that common decoders refuse, because they are passed on verbatim. `serde_json` refuses what they

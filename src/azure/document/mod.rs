@@ -38,7 +38,7 @@ pub struct Document {
     pub unreadable: Unreadable,
     /// Events whose entry cannot be trusted: two entries of one id, members that occur twice, `Resources` that are no
     /// list of names. The first entry is shown, and this document neither approves nor ends the event.
-    pub contradictory: BTreeSet<EventId>,
+    pub contradicted: BTreeSet<EventId>,
 }
 
 impl Document {
@@ -89,7 +89,7 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
     let (mut document, anomalies) = builder.finish();
     if !root.duplicates.is_empty() {
         let ids = document.events.iter().map(|event| event.id.clone());
-        document.contradictory.extend(ids);
+        document.contradicted.extend(ids);
     }
     Ok((document, anomalies))
 }
@@ -133,7 +133,7 @@ impl DocumentBuilder {
     }
 
     fn contradict(&mut self, id: &EventId, why: &str) {
-        if self.document.contradictory.insert(id.clone()) {
+        if self.document.contradicted.insert(id.clone()) {
             let detail = format!("event {}: {why}", excerpt(id.as_str()));
             self.anomalies.add(AnomalyKind::Contradiction, detail);
         }
@@ -141,10 +141,16 @@ impl DocumentBuilder {
 
     fn finish(mut self) -> (Document, Anomalies) {
         // An unreadable entry that has the id of a readable one may contradict it.
-        let ids = self.document.events.iter().map(|event| &event.id);
-        for id in self.document.unreadable.mentioned(ids) {
+        let unreadable = std::mem::take(&mut self.document.unreadable.ids);
+        for id in self
+            .known
+            .intersection(&unreadable)
+            .cloned()
+            .collect::<Vec<_>>()
+        {
             self.contradict(&id, "another entry with its id cannot be read");
         }
+        self.document.unreadable.ids = unreadable;
         (self.document, self.anomalies)
     }
 }
@@ -172,7 +178,7 @@ mod tests {
             let body = format!(r#"{{"Events":[{}]}}"#, entry("a", one));
             let (alone, _) = parse(body.as_bytes()).unwrap();
             assert_eq!(document.events, alone.events);
-            assert!(document.contradictory.contains(&EventId::new("a")));
+            assert!(document.contradicted.contains(&EventId::new("a")));
             let kinds: Vec<_> = anomalies.described.iter().map(|it| it.kind).collect();
             assert!(kinds.contains(&AnomalyKind::DuplicateEvent), "{kinds:?}");
         }

@@ -97,8 +97,11 @@ pub struct Event {
     pub has_more_resources: bool,
     /// `None` once the event has started.
     pub not_before: Option<Timestamp>,
-    /// Announced interruption; `None` if unknown (-1).
+    /// Announced interruption.
     pub duration_seconds: Option<u64>,
+    /// Azure says that it is unknown: -1.
+    #[serde(default)]
+    pub is_duration_unknown: bool,
     /// Absent before api-version 2019-04-01; empty in captured Preempt and user events.
     pub description: Option<Box<str>>,
     #[serde(default)]
@@ -128,6 +131,33 @@ impl Event {
         "EventSource",
         "DurationInSeconds",
     ];
+
+    /// This version of the event, with the last readable value of each member that it lacks.
+    pub(crate) fn with_missing_members_of(&self, was: &Self) -> Self {
+        let mut event = self.clone();
+        event.id = was.id.clone();
+        if self.event_type.as_str() == UNREADABLE {
+            event.event_type = was.event_type.clone();
+        }
+        if self.status.as_str() == UNREADABLE {
+            event.status = was.status.clone();
+        }
+        event.source = event.source.or_else(|| was.source.clone());
+        event.resource_type = event.resource_type.or_else(|| was.resource_type.clone());
+        if self.resources.is_none() {
+            event.resources.clone_from(&was.resources);
+            event.has_more_resources = was.has_more_resources;
+        }
+        event.not_before = self.not_before.or(was.not_before);
+        if self.duration_seconds.is_none() && !self.is_duration_unknown {
+            event.duration_seconds = was.duration_seconds;
+            event.is_duration_unknown = was.is_duration_unknown;
+        }
+        if self.description_text().is_none() && was.description.is_some() {
+            event.description.clone_from(&was.description);
+        }
+        event
+    }
 
     pub(crate) fn kind(&self) -> EventKind {
         EventKind {
@@ -242,6 +272,7 @@ mod tests {
             has_more_resources: false,
             not_before: None,
             duration_seconds: None,
+            is_duration_unknown: false,
             description: None,
             unknown_members: Vec::new(),
         };

@@ -19,17 +19,23 @@ pub(crate) use self::duration::{format_duration, in_words, split_seconds};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(jiff::Timestamp);
 
-/// One reading of the wall clock and of the monotonic clock, taken together.
+/// One reading of all clocks.
 ///
-/// The wall clock timestamps events; the monotonic clock measures elapsed time and does not jump.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The wall clock says when something happened, and may be set at any time. So lengths are measured by the monotonic
+/// clock, which nobody sets and which includes the time in which the VM was suspended: on Linux `CLOCK_BOOTTIME`
+/// (`clock_gettime(2)`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     pub wall: Timestamp,
+    /// Goes on over a restart of the process, see [`Clock::resume`].
     pub monotonic: MonotonicTime,
+    /// Without the time in which the VM was suspended: on Linux `CLOCK_MONOTONIC`. Constant origin within one process.
+    #[serde(skip)]
+    pub awake: MonotonicTime,
 }
 
-/// A point of the monotonic clock: the time since an arbitrary origin that is constant within one process. Sums and
-/// differences saturate, as those of [`std::time::Instant`].
+/// A point of a clock that nobody sets: the time since an arbitrary origin. Sums and differences saturate, as those of
+/// [`std::time::Instant`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct MonotonicTime(Duration);
 
@@ -75,23 +81,59 @@ pub(crate) fn is_date(text: &str) -> bool {
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     started: std::time::Instant,
+    /// The readings of both clocks at the start.
+    booted_before: Duration,
+    monotonic: MonotonicTime,
 }
 
 impl Clock {
-    /// Creates a clock whose monotonic time is zero now.
+    /// The monotonic time begins at the Unix time, so that an earlier moment has one too.
     #[expect(
         clippy::disallowed_methods,
         reason = "only this module reads the clock"
     )]
     pub fn start() -> Self {
+        let epoch = Timestamp::now().saturating_since(Timestamp::UNIX_EPOCH);
+        let started = std::time::Instant::now();
         Self {
-            started: std::time::Instant::now(),
+            started,
+            booted_before: time_since_boot(started),
+            monotonic: MonotonicTime(epoch),
+        }
+    }
+
+    /// Sets the monotonic clock: it continues that of an earlier process.
+    #[must_use]
+    pub fn resume(self, now: MonotonicTime) -> Self {
+        let elapsed = self.now().monotonic - self.monotonic;
+        Self {
+            monotonic: now - elapsed,
+            ..self
         }
     }
 
     pub fn now(&self) -> Moment {
-        Moment::new(Timestamp::now(), self.started.elapsed())
+        let since_boot = time_since_boot(self.started);
+        Moment {
+            wall: Timestamp::now(),
+            monotonic: self.monotonic + since_boot.saturating_sub(self.booted_before),
+            awake: MonotonicTime(self.started.elapsed()),
+        }
     }
+}
+
+/// By a clock that goes on while the VM is suspended.
+#[cfg(target_os = "linux")]
+fn time_since_boot(_: std::time::Instant) -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// The performance counter of Windows goes on while the VM is suspended
+/// (<https://learn.microsoft.com/windows/win32/sysinfo/acquiring-high-resolution-time-stamps>).
+#[cfg(not(target_os = "linux"))]
+fn time_since_boot(started: std::time::Instant) -> Duration {
+    started.elapsed()
 }
 
 impl Moment {
@@ -100,24 +142,18 @@ impl Moment {
         Self {
             wall,
             monotonic: MonotonicTime(elapsed),
+            awake: MonotonicTime(elapsed),
         }
     }
 
-    /// Adds `elapsed` to both clocks.
+    /// Adds `elapsed` to all clocks.
     #[must_use]
     pub fn after(self, elapsed: Duration) -> Self {
         Self {
             wall: self.wall.after(elapsed),
             monotonic: self.monotonic + elapsed,
+            awake: self.awake + elapsed,
         }
-    }
-
-    /// Time since `earlier`, including the time in which the VM was suspended or hibernated: the monotonic clock stops
-    /// meanwhile (`clock_gettime(2)`), and the wall clock is corrected afterwards. A step of the wall clock forward
-    /// counts too, so the result may be too long, never too short.
-    pub(crate) fn elapsed_since(self, earlier: Self) -> Duration {
-        let monotonic = self.monotonic - earlier.monotonic;
-        monotonic.max(self.wall.saturating_since(earlier.wall))
     }
 }
 
@@ -234,6 +270,19 @@ impl<'de> Deserialize<'de> for Timestamp {
         let text = Box::<str>::deserialize(deserializer)?;
         let invalid = || serde::de::Error::custom(format_args!("{text:?} is not a time"));
         Self::parse(&text).ok_or_else(invalid)
+    }
+}
+
+/// Nanoseconds.
+impl Serialize for MonotonicTime {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl<'de> Deserialize<'de> for MonotonicTime {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(|nanos| Self(Duration::from_nanos(nanos)))
     }
 }
 

@@ -122,7 +122,7 @@ pub fn decide(
     delay_until: Moment,
     now: Moment,
 ) -> ApprovalDecision {
-    let event = &tracked.event;
+    let event = tracked.reported();
     if tracked.phase() == Phase::Ended {
         return ApprovalDecision::Withheld(SkipReason::Ended);
     }
@@ -139,7 +139,7 @@ pub fn decide(
     if tracked.started_at.is_some() || event.status != Status::Scheduled {
         return ApprovalDecision::Withheld(SkipReason::NotScheduled);
     }
-    if settings.is_on() && !tracked.trust.in_all_documents() {
+    if settings.is_on() && (tracked.is_contradicted || tracked.has_changed_kind()) {
         return ApprovalDecision::Withheld(SkipReason::Contradictory);
     }
     let reason = reason(event, settings, vm_name);
@@ -194,12 +194,7 @@ fn reason(
 /// The last document must have what the decision depends on; values of earlier documents are only shown. An approval
 /// has no effect without a future `NotBefore`.
 fn check_reported(tracked: &TrackedEvent, now: Timestamp) -> Result<(), SkipReason> {
-    let missing = tracked.missing;
-    let not_before = tracked.event.not_before.filter(|_| !missing.not_before);
-    match not_before {
-        _ if missing.event_type => Err(SkipReason::TypeUnknown),
-        _ if missing.resources => Err(SkipReason::ResourcesUnknown),
-        _ if missing.source => Err(SkipReason::SourceMissing),
+    match tracked.reported().not_before {
         None => Err(SkipReason::NotBeforeUnknown),
         Some(not_before) if not_before <= now => Err(SkipReason::NotBeforePassed),
         Some(_) => Ok(()),

@@ -156,7 +156,7 @@ impl Approvals {
         let mut decisions = BTreeMap::new();
         let pending = || events.iter().filter(|tracked| tracked.is_pending());
         for tracked in pending() {
-            let id = &tracked.event.id;
+            let id = &tracked.shown.id;
             let mut progress = known
                 .remove(id)
                 .unwrap_or_else(|| Progress::start(tracked, &self.policy, now));
@@ -169,7 +169,7 @@ impl Approvals {
             {
                 if self.policy.dry_run {
                     progress.dry_run_at = Some(now.wall);
-                    evaluation.dry_runs.push(tracked.event.event_type.clone());
+                    evaluation.dry_runs.push(tracked.shown.event_type.clone());
                     approval = progress.decision(reason, now);
                 } else if next.is_none_or(|(fewest, ..)| progress.failed < fewest) {
                     next = Some((progress.failed, tracked, reason));
@@ -179,7 +179,7 @@ impl Approvals {
             self.progress.insert(id.clone(), progress);
         }
         if let Some((_, tracked, reason)) = next.filter(|_| self.in_flight.is_none()) {
-            let event = &tracked.event;
+            let event = &tracked.shown;
             let at = now.wall;
             decisions.insert(event.id.clone(), ApprovalDecision::Sent { reason, at });
             self.in_flight = Some((event.id.clone(), event.event_type.clone()));
@@ -220,7 +220,7 @@ impl Approvals {
         decisions: &BTreeMap<EventId, ApprovalDecision>,
         evaluation: &mut Evaluation,
     ) {
-        let id = &tracked.event.id;
+        let id = &tracked.shown.id;
         let Some(approval) = decisions.get(id) else {
             return;
         };
@@ -285,7 +285,7 @@ impl Approvals {
         }
         let in_flight = self.in_flight.as_ref().map(|(id, _)| id);
         match tracked.approval.sent_at {
-            Some(at) if in_flight == Some(&tracked.event.id) => {
+            Some(at) if in_flight == Some(&tracked.shown.id) => {
                 ApprovalDecision::Sent { reason, at }
             }
             // Sent by an earlier process.
@@ -321,7 +321,7 @@ fn should_log(
         ApprovalDecision::Withheld(_) => {
             let is_taken_back =
                 before.is_some_and(|before| !matches!(before, ApprovalDecision::Withheld(_)));
-            let is_user_event = tracked.event.source == Some(Source::User);
+            let is_user_event = tracked.shown.source == Some(Source::User);
             let is_of_interest = match tracked.scope {
                 EventScope::Other => policy.for_group && is_user_event,
                 EventScope::Own | EventScope::Unknown => policy.is_on() || is_user_event,

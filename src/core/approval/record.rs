@@ -36,7 +36,11 @@ pub struct ApprovalRecord {
 impl ApprovalRecord {
     /// By this exporter or elsewhere.
     pub(crate) fn is_approved(&self) -> bool {
-        self.accepted_at.or(self.elsewhere_at).is_some()
+        self.approved_at().is_some()
+    }
+
+    pub(crate) fn approved_at(&self) -> Option<Timestamp> {
+        self.accepted_at.or(self.elsewhere_at)
     }
 
     /// Approved, or the approval was sent and its result is not known.

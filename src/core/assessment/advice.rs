@@ -9,7 +9,7 @@ use crate::{azure::event::Impact, core::lifecycle::IMMINENT_SECONDS};
 
 impl Text<'_> {
     pub(super) fn to_do(&self) -> String {
-        let event = &self.tracked.event;
+        let event = &self.tracked.shown;
         let is_started = matches!(self.start, Start::Started(_));
         let is_due_by_approval = matches!(
             self.start,
@@ -48,7 +48,7 @@ impl Text<'_> {
     /// With the command, for a VM that is not in a scale set: an instance of a scale set has others.
     fn redeploy(&self) -> String {
         let text = "redeploy the VM yourself at a good time";
-        let otherwise = self.tracked.event.event_type.spec().to_do;
+        let otherwise = self.tracked.shown.event_type.spec().to_do;
         let is_plain = |value: &str| {
             let is_plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
             !value.is_empty() && value.chars().all(is_plain)

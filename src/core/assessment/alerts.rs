@@ -26,7 +26,10 @@ use super::{
 };
 use crate::{
     azure::event::{Event, EventKind, EventScope, EventType, Impact, Source},
-    base::{text::label_value, time::Timestamp},
+    base::{
+        text::label_value,
+        time::{Moment, Timestamp},
+    },
     core::lifecycle::{FirstSight, IMMINENT_SECONDS, TrackedEvent},
 };
 
@@ -43,7 +46,7 @@ pub(crate) struct AlertRule {
 impl AlertRule {
     /// The type in the labels of this alert of the event.
     pub(crate) fn event_type(self, tracked: &TrackedEvent) -> &EventType {
-        label_type(self, tracked, &tracked.event.event_type)
+        label_type(self, tracked, &tracked.shown.event_type)
     }
 
     /// It is about an approval, and ends when the event starts.
@@ -93,15 +96,15 @@ pub(crate) enum AlertState {
 }
 
 /// The alerts of an event at `now`. After its end, those that it had then.
-pub(crate) fn alerts(tracked: &TrackedEvent, now: Timestamp) -> Vec<EventAlert<'_>> {
+pub(crate) fn alerts(tracked: &TrackedEvent, now: Moment) -> Vec<EventAlert<'_>> {
     if !concerns_vm(tracked, now) {
         return Vec::new();
     }
     let over_at = over_at(tracked);
-    let at = over_at.unwrap_or(now);
+    let at = over_at.map_or(now, |at| tracked.moment(at));
     let state = over_at.map_or(AlertState::Firing, AlertState::Ended);
-    let event = &tracked.event;
-    let mut alerts: Vec<_> = rules(&tracked.event.kind(), tracked, at)
+    let event = &tracked.shown;
+    let mut alerts: Vec<_> = rules(&tracked.shown.kind(), tracked, at)
         .into_iter()
         .map(|rule| {
             let started_at = tracked.running_since().filter(|_| rule == USER_WAITING);
@@ -178,7 +181,7 @@ fn urgent_type<'a>(tracked: &'a TrackedEvent, event_type: &'a EventType) -> &'a 
 }
 
 /// The rules that match a pending event of this kind at a point in time.
-pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Timestamp) -> Vec<AlertRule> {
+pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Moment) -> Vec<AlertRule> {
     if kind.is_advisory {
         return vec![ADVISORY];
     }
@@ -186,7 +189,7 @@ pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Timestamp) -> 
     let due = rule(spec.alert, spec.severity);
     let is_user_initiated = kind.source == Some(Source::User);
     let is_first_seen_started = tracked.first_sight != FirstSight::Waiting;
-    let is_imminent = tracked.has_been_imminent(at);
+    let is_imminent = tracked.has_been_imminent(at.wall);
     let notice = notice_seconds(tracked);
     let is_predicted = notice.is_some_and(|notice| notice >= PREDICTED_SECONDS);
     let is_ahead = notice.is_some_and(|notice| notice >= IMMINENT_SECONDS) && !is_predicted;
@@ -199,7 +202,7 @@ pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Timestamp) -> 
         // missed, it may have been announced.
         Impact::Restart
             if tracked.first_sight == FirstSight::StartedUnannounced
-                && tracked.event.not_before.is_none() =>
+                && tracked.shown.not_before.is_none() =>
         {
             vec![HARDWARE_FAILURE]
         }
@@ -218,7 +221,7 @@ pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Timestamp) -> 
         rules.push(DEGRADED_HARDWARE);
     }
     let running_since = tracked.running_since();
-    let is_late = running_since.is_some_and(|since| at.saturating_since(since) >= STUCK_AFTER);
+    let is_late = running_since.is_some_and(|since| tracked.since(since, at) >= STUCK_AFTER);
     if is_late && !is_without_interruption {
         rules.push(STUCK);
     }
@@ -227,8 +230,8 @@ pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Timestamp) -> 
 
 /// The alert for inhibition applies while the event explains that this VM is down. It is there from the first sight
 /// on, so that its end is seen.
-fn in_progress(tracked: &TrackedEvent, now: Timestamp) -> Option<EventAlert<'_>> {
-    let event = &tracked.event;
+fn in_progress(tracked: &TrackedEvent, now: Moment) -> Option<EventAlert<'_>> {
+    let event = &tracked.shown;
     let is_pause = event.event_type.spec().impact == Impact::Pause;
     let is_harmless = event.is_advisory() || is_pause && is_short(event.duration_seconds);
     let is_own = tracked.scope == EventScope::Own;
@@ -253,7 +256,7 @@ pub(super) fn is_short(duration_seconds: Option<u64>) -> bool {
 pub(super) fn notice_seconds(tracked: &TrackedEvent) -> Option<f64> {
     let change = tracked.reschedulings.first();
     let first = change.map(|change| change.from.unwrap_or(change.to));
-    let not_before = first.or(tracked.event.not_before)?;
+    let not_before = first.or(tracked.shown.not_before)?;
     Some(not_before.seconds_from(tracked.first_seen_at))
 }
 

@@ -17,6 +17,11 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_unix_seconds(SEEN + seconds).unwrap()
 }
 
+pub(crate) fn moment(seconds: i64) -> Moment {
+    let elapsed = Duration::from_secs((SEEN + seconds).unsigned_abs());
+    Moment::new(at(seconds), elapsed)
+}
+
 /// An event of this VM, first seen at zero.
 pub(crate) fn tracked(event_type: &str, source: &str, not_before: Option<i64>) -> TrackedEvent {
     let event = Event {
@@ -29,15 +34,16 @@ pub(crate) fn tracked(event_type: &str, source: &str, not_before: Option<i64>) -
         has_more_resources: false,
         not_before: not_before.map(at),
         duration_seconds: None,
+        is_duration_unknown: false,
         description: None,
         unknown_members: Vec::new(),
     };
-    TrackedEvent::begin(event, EventScope::Own, at(0))
+    TrackedEvent::begin(event, EventScope::Own, moment(0))
 }
 
 pub(crate) fn started(mut tracked: TrackedEvent, seconds: i64) -> TrackedEvent {
     tracked.started_at = Some(at(seconds));
-    tracked.event.status = Status::Started;
+    tracked.shown.status = Status::Started;
     if seconds == 0 {
         tracked.first_sight = FirstSight::StartedUnannounced;
     }
@@ -54,8 +60,7 @@ pub(crate) fn ended(mut tracked: TrackedEvent, seconds: i64) -> TrackedEvent {
 }
 
 pub(crate) fn snapshot(events: impl IntoIterator<Item = TrackedEvent>) -> Snapshot {
-    let now = Moment::new(at(0), Duration::ZERO);
-    let mut snapshot = Snapshot::empty(Some(Arc::from("web_1")), now);
+    let mut snapshot = Snapshot::empty(Some(Arc::from("web_1")), moment(0));
     snapshot.events = events.into_iter().map(Arc::new).collect();
     snapshot
 }
@@ -66,6 +71,6 @@ pub(crate) fn platform(event_type: &str, not_before: Option<i64>) -> TrackedEven
 
 pub(crate) fn freeze(duration: Option<u64>, not_before: Option<i64>) -> TrackedEvent {
     let mut tracked = platform("Freeze", not_before);
-    tracked.event.duration_seconds = duration;
+    tracked.shown.duration_seconds = duration;
     tracked
 }

@@ -17,7 +17,7 @@ use crate::{
     },
     base::{
         text::{cut, label_value},
-        time::{Timestamp, split_seconds},
+        time::{Moment, Timestamp, split_seconds},
     },
     core::{
         lifecycle::{Outcome, TrackedEvent},
@@ -40,7 +40,7 @@ pub(crate) struct Message {
     pub(crate) since: Timestamp,
 }
 
-pub(crate) fn message(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestamp) -> Message {
+pub(crate) fn message(tracked: &TrackedEvent, snapshot: &Snapshot, now: Moment) -> Message {
     Text::new(tracked, snapshot, now).message()
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn message(tracked: &TrackedEvent, snapshot: &Snapshot, now: Timestam
 pub(crate) fn message_without_advice(
     tracked: &TrackedEvent,
     snapshot: &Snapshot,
-    now: Timestamp,
+    now: Moment,
 ) -> Message {
     let mut text = Text::new(tracked, snapshot, now);
     text.has_advice = false;
@@ -69,9 +69,12 @@ pub(super) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    fn new(tracked: &'a TrackedEvent, snapshot: &'a Snapshot, now: Timestamp) -> Self {
+    fn new(tracked: &'a TrackedEvent, snapshot: &'a Snapshot, now: Moment) -> Self {
         let over_at = over_at(tracked);
-        let rules = alerts::rules(&tracked.event.kind(), tracked, over_at.unwrap_or(now));
+        let rules = {
+            let at = over_at.map_or(now, |at| tracked.moment(at));
+            alerts::rules(&tracked.shown.kind(), tracked, at)
+        };
         let identity = snapshot.identity.as_deref();
         let is_stuck = rules.contains(&STUCK);
         let stuck_at = tracked.running_since().map(|at| at.after(STUCK_AFTER));
@@ -93,8 +96,8 @@ impl<'a> Text<'a> {
             tracked,
             vm_name: snapshot.vm_name.as_deref(),
             identity: identity.filter(|_| tracked.scope == EventScope::Own),
-            start: Start::of(tracked, now),
-            since: changes.into_iter().flatten().max().unwrap_or(now),
+            start: Start::of(tracked, now.wall),
+            since: changes.into_iter().flatten().max().unwrap_or(now.wall),
             is_over: over_at.is_some(),
             has_advice: over_at.is_none(),
             rules,
@@ -114,12 +117,12 @@ impl<'a> Text<'a> {
     }
 
     pub(super) fn is_user_initiated(&self) -> bool {
-        let event = &self.tracked.event;
+        let event = &self.tracked.shown;
         event.source == Some(Source::User) && event.event_type.restarts_vm()
     }
 
     fn summary(&self) -> String {
-        let event = &self.tracked.event;
+        let event = &self.tracked.shown;
         let event_type = label_value(event.event_type.as_str());
         let prefix = match self {
             _ if self.has(STUCK) && !self.is_over => "Stuck: ",
@@ -182,7 +185,7 @@ impl<'a> Text<'a> {
             }
             Start::NotBefore(at) => format!(" at {}", self.clock(at)),
             Start::MayBeApproved | Start::AboutToBeApproved => {
-                match self.tracked.event.not_before {
+                match self.tracked.shown.not_before {
                     Some(at) => format!(" at {} or earlier", self.clock(at)),
                     None => " at any moment".to_owned(),
                 }
@@ -206,7 +209,7 @@ impl<'a> Text<'a> {
     }
 
     fn description_with(&self, max_names: usize, azure_chars: usize) -> String {
-        let event = &self.tracked.event;
+        let event = &self.tracked.shown;
         let event_type = label_value(event.event_type.as_str());
         let source = event.source_text().unwrap_or(Source::NOT_GIVEN);
         let azure = |text: &str| {
@@ -233,7 +236,7 @@ impl<'a> Text<'a> {
 
     /// The first names of VMs in the order of the names, and the number of all.
     pub(super) fn names(&self, max: usize) -> (Vec<String>, usize) {
-        let mut names: Vec<&str> = match &self.tracked.event.resources {
+        let mut names: Vec<&str> = match &self.tracked.shown.resources {
             Some(resources) => resources.iter().map(AsRef::as_ref).collect(),
             None => self.vm_name.into_iter().collect(),
         };
@@ -280,7 +283,7 @@ impl<'a> Text<'a> {
     }
 
     fn when(&self) -> Option<String> {
-        let event = &self.tracked.event;
+        let event = &self.tracked.shown;
         if event.is_advisory() {
             return None;
         }
@@ -302,7 +305,7 @@ impl<'a> Text<'a> {
     /// The time of day, with the date unless it is that of the change, and with seconds for a Spot eviction.
     fn clock(&self, at: Timestamp) -> String {
         let day = |at: Timestamp| at.format("%F");
-        let format = if self.tracked.event.event_type.spec().shows_seconds {
+        let format = if self.tracked.shown.event_type.spec().shows_seconds {
             "%H:%M:%S UTC"
         } else if day(at) == day(self.since) {
             "%H:%M UTC"
@@ -313,7 +316,7 @@ impl<'a> Text<'a> {
     }
 
     fn duration(&self) -> Option<String> {
-        let event = &self.tracked.event;
+        let event = &self.tracked.shown;
         if event.is_advisory() {
             return None;
         }
@@ -341,7 +344,7 @@ impl<'a> Text<'a> {
         };
         let interruption = tracked.longest_interruption;
         Some(match (end.outcome, interruption) {
-            _ if tracked.event.is_advisory() => "ended".to_owned(),
+            _ if tracked.shown.is_advisory() => "ended".to_owned(),
             (Outcome::Unknown, _) => "ended, outcome unknown".to_owned(),
             (Outcome::Completed, Some(length)) => {
                 let length = humanize_duration(length.as_secs());

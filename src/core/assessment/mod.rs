@@ -30,13 +30,13 @@ use crate::{
 /// announced duration is.
 pub(crate) fn interrupts_vm(tracked: &TrackedEvent) -> bool {
     tracked.scope == EventScope::Own
-        && !tracked.event.is_advisory()
-        && !tracked.event.is_without_interruption()
+        && !tracked.shown.is_advisory()
+        && !tracked.shown.is_without_interruption()
 }
 
 /// Whether this exporter speaks about the event: it names this VM, may do so, or did until a few minutes ago.
-pub(crate) fn concerns_vm(tracked: &TrackedEvent, now: Timestamp) -> bool {
-    let has_just_left = |left_at| now.saturating_since(left_at) < ENDED_RETENTION;
+pub(crate) fn concerns_vm(tracked: &TrackedEvent, now: Moment) -> bool {
+    let has_just_left = |left_at| tracked.since(left_at, now) < ENDED_RETENTION;
     tracked.scope != EventScope::Other || tracked.left_at.is_some_and(has_just_left)
 }
 

@@ -5,10 +5,10 @@ use super::{
     alerts::{AlertState, alerts},
     over_at,
 };
-use crate::{base::time::Timestamp, core::lifecycle::TrackedEvent};
+use crate::{base::time::Moment, core::lifecycle::TrackedEvent};
 
 /// The highest severity of the alerts that fire.
-pub(crate) fn severity(tracked: &TrackedEvent, now: Timestamp) -> Option<&'static str> {
+pub(crate) fn severity(tracked: &TrackedEvent, now: Moment) -> Option<&'static str> {
     let alerts = alerts(tracked, now).into_iter();
     let firing: Vec<_> = alerts
         .filter(|alert| alert.state == AlertState::Firing && alert.rule.is_notified())
@@ -21,7 +21,7 @@ pub(crate) fn severity(tracked: &TrackedEvent, now: Timestamp) -> Option<&'stati
 /// The order of an event among the open ones: its severity (critical 3, warning 2, else 1), plus 20 if it has started,
 /// or plus 10 minus 0.9 for each hour until it starts, if that is within the hour. If it starts later, 1 divided by the
 /// hours. 0 after its end.
-pub(crate) fn priority(tracked: &TrackedEvent, now: Timestamp) -> f64 {
+pub(crate) fn priority(tracked: &TrackedEvent, now: Moment) -> f64 {
     if over_at(tracked).is_some() {
         return 0.0;
     }
@@ -30,8 +30,8 @@ pub(crate) fn priority(tracked: &TrackedEvent, now: Timestamp) -> f64 {
         Some("warning") => 2.0,
         _ => 1.0,
     };
-    let start = Start::of(tracked, now);
-    let hours = start.seconds_from(now).unwrap_or(0.0).max(0.0) / 3600.0;
+    let start = Start::of(tracked, now.wall);
+    let hours = start.seconds_from(now.wall).unwrap_or(0.0).max(0.0) / 3600.0;
     match start {
         Start::Started(_) => 20.0 + severity,
         _ if hours <= 1.0 => 10.0 + severity - 0.9 * hours,

@@ -26,7 +26,7 @@ pub(crate) enum Start {
 
 impl Start {
     pub(crate) fn of(tracked: &TrackedEvent, now: Timestamp) -> Self {
-        match (tracked.phase(), tracked.event.not_before) {
+        match (tracked.phase(), tracked.shown.not_before) {
             (Phase::Advisory | Phase::Ended, _) => Self::Never,
             (Phase::Started, _) => {
                 Self::Started(tracked.running_since().unwrap_or(tracked.first_seen_at))

@@ -75,7 +75,7 @@ fn known<K: Ord>(counts: &BTreeMap<K, u64>, key: &K) -> u64 {
 }
 
 fn regression(transition: &Transition) -> Option<Anomaly> {
-    let event = &transition.tracked.event;
+    let event = &transition.tracked.shown;
     let is_regression = transition.kind == TransitionKind::StatusChanged(Status::Started)
         && event.status == Status::Scheduled;
     is_regression.then(|| Anomaly {

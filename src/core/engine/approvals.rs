@@ -27,13 +27,13 @@ impl Engine {
         self.requests.count(took, error.map(|error| error.reason));
         let event_type = self.approvals.sent(id, error, now);
         let result = if error.is_none() {
-            let transitions = self.tracker.record_approval(id, now.wall);
+            let transitions = self.tracker.record_approval(id, now);
             self.emit(transitions.into_iter().collect());
             ApprovalResult::Approved
         } else {
             let may_be_accepted = self.approvals.may_be_accepted(id);
             self.tracker
-                .record_failed_approval(id, may_be_accepted, now.wall);
+                .record_failed_approval(id, may_be_accepted, now);
             self.saves.mark();
             ApprovalResult::Failed
         };
@@ -46,7 +46,7 @@ impl Engine {
     /// Decides about every event. `may_send`: a poll has just succeeded, so one approval may be sent.
     pub(super) fn evaluate_approvals(&mut self, may_send: bool, now: Moment) {
         let vm_name = self.certain_name();
-        let events = self.tracker.events();
+        let events = self.tracker.events(now);
         let vm_name = vm_name.as_deref().map_err(|why| *why);
         let evaluation = self.approvals.evaluate(&events, vm_name, may_send, now);
         for (approval, tracked) in evaluation.news {

@@ -24,9 +24,9 @@ fn texts(tracked: &TrackedEvent) -> (Option<String>, Option<String>) {
     if versions >= MAX_LINES_WITH_TEXTS {
         return (None, None);
     }
-    let names = tracked.event.resources.iter().flatten();
+    let names = tracked.shown.resources.iter().flatten();
     let names: Vec<_> = names.map(|name| resource_name(name)).collect();
-    let description = tracked.event.description_text();
+    let description = tracked.shown.description_text();
     (
         Some(sanitize(&names.join(",")).into_owned()),
         description.map(|text| sanitize(text).into_owned()),
@@ -36,7 +36,7 @@ fn texts(tracked: &TrackedEvent) -> (Option<String>, Option<String>) {
 /// Logs a line about an event: fields of its own, then those of the event. The id is one of `log_id`.
 macro_rules! event_line {
     ($level:ident, [$($id:ident)?], $message:literal, $tracked:ident, $($name:ident = $value:expr,)*) => {{
-        let event = &$tracked.event;
+        let event = &$tracked.shown;
         let (resources, description) = texts($tracked);
         $level!(
             $(name: log_id::$id,)?
@@ -80,7 +80,7 @@ pub(super) fn log_approval(approval: &ApprovalDecision, tracked: &TrackedEvent) 
 
 pub(super) fn log_transition(transition: &Transition) {
     let tracked = &*transition.tracked;
-    let event = &tracked.event;
+    let event = &tracked.shown;
     let (outcome, interruption) = match &transition.kind {
         TransitionKind::Ended(outcome) => (Some(outcome.as_str()), tracked.longest_interruption),
         TransitionKind::Interrupted(interruption) => (None, Some(interruption.length)),

@@ -100,7 +100,7 @@ impl Engine {
         };
         tracker.poll = poll;
         let vm = VmNames::new(vm_name.as_deref(), metadata_name.as_deref());
-        let transitions = tracker.set_vm_names(vm, now.wall);
+        let transitions = tracker.set_vm_names(vm, now);
         let mut engine = Self {
             transitions,
             written_newest: journal.newest,
@@ -194,8 +194,8 @@ impl Engine {
 
     pub fn snapshot(&self, now: Moment) -> Snapshot {
         Snapshot {
-            events: self.tracker.events().into(),
-            past: self.tracker.past().into(),
+            events: self.tracker.events(now).into(),
+            past: self.tracker.past(now).into(),
             journal: Arc::clone(&self.journal),
             poll: self.tracker.poll.clone(),
             requests: self.requests.clone(),
@@ -212,7 +212,7 @@ impl Engine {
     /// A pause that ends with an answer is recorded before its document is judged.
     fn record_interruption(&mut self, interruption: Option<Interruption>, now: Moment) {
         if let Some(interruption) = interruption.filter(|_| self.looks_for_pauses()) {
-            let transitions = self.tracker.record_interruption(interruption, now.wall);
+            let transitions = self.tracker.record_interruption(interruption, now);
             self.publish |= !transitions.is_empty();
             self.emit(transitions);
         }
@@ -266,7 +266,7 @@ impl Engine {
             if let Some(current) = current.filter(|it| it.is_pending() == is_pending) {
                 transition.tracked = Arc::clone(current);
             }
-            let id = &transition.tracked.event.id;
+            let id = &transition.tracked.shown.id;
             let (approval, may_be_foreign) =
                 (approvals.get(id).cloned(), tracker.may_be_foreign(id));
             let mut entry = Entry::new(transition, self.vm_name.as_ref());
@@ -302,9 +302,10 @@ impl Engine {
         SavedState {
             boot_id: self.config.boot_id.clone(),
             heartbeat_at: now.wall,
-            document_at: self.tracker.poll.document_at(),
+            monotonic: now.monotonic,
+            document_at: self.tracker.poll.last_document,
             document_incarnation: self.tracker.poll.last_incarnation,
-            warming_up_until: self.tracker.poll.warming_up_until(now),
+            warm_up_until: self.tracker.poll.warm_up_until,
             vm_name: self.vm_name.as_deref().map(str::to_owned),
             metadata_name: self.metadata_name.as_deref().map(str::to_owned),
             vm_id: self.vm_id.clone(),
@@ -313,7 +314,7 @@ impl Engine {
                 newest: self.journal.newest,
                 cursors: BTreeMap::new(),
             }),
-            events: self.tracker.saved_events(now.wall),
+            events: self.tracker.saved_events(),
         }
     }
 }

@@ -15,12 +15,12 @@ use crate::{
         log_id,
         time::{Moment, Timestamp, in_words},
     },
-    core::lifecycle::{PollFailure, Transition, WarmUp},
+    core::lifecycle::{PollFailure, Transition, WARM_UP},
 };
 
 /// A restored state counts as that of this VM if instance metadata have not answered after this time. The end of an
 /// event that nobody can confirm would never be known.
-const OWNER_TIMEOUT: Duration = WarmUp::TIME;
+const OWNER_TIMEOUT: Duration = WARM_UP;
 
 impl Engine {
     pub(super) fn polled(
@@ -36,7 +36,7 @@ impl Engine {
             Ok(answer) => answer,
             Err(error) => return self.poll_failed(error, now),
         };
-        if now.elapsed_since(self.started_at) >= OWNER_TIMEOUT {
+        if now.monotonic - self.started_at.monotonic >= OWNER_TIMEOUT {
             self.confirm_owner();
         }
         let poll = &mut self.tracker.poll;
@@ -135,7 +135,7 @@ impl Engine {
                     None => identity,
                 };
                 if self.identity.as_deref() != Some(&identity) {
-                    self.set_identity(identity, now.wall);
+                    self.set_identity(identity, now);
                     self.saves.mark();
                     self.evaluate_approvals(false, now);
                 }
@@ -152,7 +152,7 @@ impl Engine {
         }
     }
 
-    fn set_identity(&mut self, identity: Identity, now: Timestamp) {
+    fn set_identity(&mut self, identity: Identity, now: Moment) {
         // An empty id is a missing one.
         let vm_id = Some(identity.vm_id.clone()).filter(|id| !id.is_empty());
         let is_foreign = match (&self.vm_id, &vm_id) {

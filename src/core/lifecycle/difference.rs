@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::tracked_event::{Phase, Rescheduling, TrackedEvent};
 use crate::{
-    azure::event::{Event, Status, UNREADABLE},
+    azure::event::{Event, Status},
     base::time::{Moment, MonotonicTime, Timestamp},
 };
 
@@ -20,7 +20,6 @@ pub(super) struct Difference {
     pub(super) rescheduling: Option<Rescheduling>,
     /// Its type, resources, duration, description or source differs.
     pub(super) is_amended: bool,
-    pub(super) is_other_kind: bool,
     pub(super) is_brought_forward: bool,
     pub(super) start: StartChange,
     /// The former status, where it is another one and this is not the first start.
@@ -37,7 +36,7 @@ pub(super) enum StartChange {
 
 impl Difference {
     /// `revised` is `event` with the members that it lacks; `due_at` is the known `NotBefore` on the monotonic clock.
-    /// `None` if nothing differs.
+    /// `None` if nothing differs but undocumented members, which may differ in each document.
     pub(super) fn between(
         tracked: &TrackedEvent,
         event: &Event,
@@ -45,39 +44,37 @@ impl Difference {
         due_at: Option<MonotonicTime>,
         now: Moment,
     ) -> Option<Self> {
-        let was = &tracked.event;
-        let to = event.not_before.filter(|to| was.not_before != Some(*to));
+        let was = &tracked.shown;
+        let known = Event {
+            unknown_members: was.unknown_members.clone(),
+            is_duration_unknown: was.is_duration_unknown,
+            ..revised.clone()
+        };
+        if known == *was {
+            return None;
+        }
+        let to = revised.not_before.filter(|to| was.not_before != Some(*to));
         let rescheduling = to.map(|to| Rescheduling {
-            at: now.wall,
+            at: tracked.time(now),
             from: was.not_before,
             to,
         });
-        let revised = Event {
-            not_before: to.or(was.not_before),
-            ..revised
-        };
-        if revised == *was {
-            return None;
-        }
         // Status and NotBefore have transitions of their own.
         let amended = Event {
             status: was.status.clone(),
             not_before: was.not_before,
-            ..revised.clone()
+            ..known
         };
-        let is_other_source =
-            matches!((&was.source, &event.source), (Some(was), Some(now)) if was != now);
+        let is_other_start = is_started(&revised) && tracked.phase() != Phase::Started;
         let start = match tracked.started_at {
-            _ if !is_started(&revised) => StartChange::None,
-            None => StartChange::First,
-            Some(_) if tracked.phase() == Phase::Scheduled => StartChange::Again,
-            Some(_) => StartChange::None,
+            None if is_other_start => StartChange::First,
+            Some(_) if is_other_start => StartChange::Again,
+            _ => StartChange::None,
         };
-        let has_status_change = start != StartChange::First && event.status != was.status;
+        let has_status_change = start != StartChange::First && revised.status != was.status;
         Some(Self {
             rescheduling,
             is_amended: *was != amended,
-            is_other_kind: was.event_type != event.event_type || is_other_source,
             is_brought_forward: is_brought_forward(tracked, event, due_at, now),
             start,
             former_status: has_status_change.then(|| was.status.clone()),
@@ -102,18 +99,18 @@ fn is_brought_forward(
 ) -> bool {
     let approval = &tracked.approval;
     let is_known_scheduled =
-        tracked.phase() == Phase::Scheduled && tracked.event.status == Status::Scheduled;
+        tracked.phase() == Phase::Scheduled && tracked.shown.status == Status::Scheduled;
     if approval.is_approved()
         || !event.starts_early_if_approved()
         || !is_known_scheduled
-        || !tracked.trust.in_last_document()
+        || tracked.is_contradicted
     {
         return false;
     }
     let about_now = now.after(APPROVAL_MARGIN);
     let is_later = |due: Option<Timestamp>| due.is_some_and(|due| due > about_now.wall);
     let is_before_its_time =
-        is_later(tracked.event.not_before) && due_at.is_some_and(|due| due > about_now.monotonic);
+        is_later(tracked.shown.not_before) && due_at.is_some_and(|due| due > about_now.monotonic);
     let may_run = match event.status {
         Status::Started => true,
         Status::Scheduled => event.not_before.is_some() && !is_later(event.not_before),
@@ -125,27 +122,4 @@ fn is_brought_forward(
 /// An advisory never starts.
 pub(super) fn is_started(event: &Event) -> bool {
     event.status == Status::Started && !event.is_advisory()
-}
-
-/// The current values; members that the current document lacks keep their last values, and are listed in
-/// `MissingMembers`. `not_before` is that of the current document.
-pub(super) fn revise(was: &Event, now: &Event) -> Event {
-    let named = if now.resources.is_some() { now } else { was };
-    let is_type_known = now.event_type.as_str() != UNREADABLE;
-    let described = if now.description_text().is_none() && was.description.is_some() {
-        was
-    } else {
-        now
-    };
-    let resource_type = now.resource_type.as_ref().or(was.resource_type.as_ref());
-    Event {
-        id: was.id.clone(),
-        event_type: if is_type_known { now } else { was }.event_type.clone(),
-        resources: named.resources.clone(),
-        has_more_resources: named.has_more_resources,
-        source: now.source.as_ref().or(was.source.as_ref()).cloned(),
-        resource_type: resource_type.cloned(),
-        description: described.description.clone(),
-        ..now.clone()
-    }
 }

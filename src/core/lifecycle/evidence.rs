@@ -1,88 +1,163 @@
-//! How an event ended: what is taken for completed, for cancelled, and for neither.
+//! What becomes of an event that a document lacks: whether that is its end, and what is then taken for completed, for
+//! cancelled, and for neither.
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::tracked_event::TrackedEvent;
+use super::{
+    entry::TrackerEntry,
+    poll_state::{PollState, WARM_UP},
+    tracked_event::{Outcome, TrackedEvent},
+};
 use crate::{
-    azure::event::{EventScope, Status},
-    base::{label::label_values, time::Timestamp},
+    azure::{
+        document::Document,
+        event::{EventScope, Status},
+    },
+    base::time::{Moment, MonotonicTime, Timestamp},
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
-    /// The first document without the event.
-    pub at: Timestamp,
-    pub outcome: Outcome,
+/// An unreadable entry without an id may be any event, but only for this long.
+const MAX_UNIDENTIFIED: Duration = Duration::from_mins(1);
+/// An event that was approved ran if it left with the next document, and at least this long after its approval, where
+/// no duration is announced.
+const UNKNOWN_DURATION: Duration = Duration::from_secs(10);
+/// A VM that went down by so much before `NotBefore` may have been restarted by the event; its owner may have stopped
+/// one that went down earlier.
+const MAX_DOWN_EARLY: Duration = Duration::from_mins(1);
+
+/// What becomes of an event that the document lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It stays pending, if documents go on to lack it: without an end where an unreadable entry has its id.
+    Keep {
+        until: Option<MonotonicTime>,
+    },
+    End(Outcome),
 }
 
-label_values! {
-    /// How an event ended, as far as the evidence shows: the values of the label `outcome`.
-    #[derive(Serialize, Deserialize)]
-    #[serde(rename_all = "snake_case")]
-    pub enum Outcome {
-        /// It left the document before `NotBefore`, and polls were frequent enough to see a start.
-        Cancelled = "cancelled",
-        /// It was seen as Started, was listed until its `NotBefore`, was approved, or ended with a boot of this VM.
-        Completed = "completed",
-        /// The evidence shows neither.
-        Unknown = "unknown",
-    }
-}
-
-/// What the documents show about the moment at which an event left.
+/// What is known about the time before a document.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Disappearance {
-    /// The first document without the event.
-    pub(super) at: Timestamp,
-    /// The last document with it.
-    pub(super) last_listed_at: Option<Timestamp>,
+pub(super) struct Evidence {
+    /// The last document.
+    pub(super) last_document: Option<Moment>,
     /// How far apart two documents may be without hiding a start.
     pub(super) max_gap: Duration,
     /// No start can have been missed between the two documents.
     pub(super) was_watched: bool,
+    pub(super) warm_up_until: Option<MonotonicTime>,
 }
 
-impl Disappearance {
-    /// Nothing is known about the time before.
-    pub(super) fn unobserved(at: Timestamp) -> Self {
+impl Evidence {
+    pub(super) fn new(poll: &PollState, was_interrupted: bool, now: Moment) -> Self {
         Self {
-            at,
-            last_listed_at: None,
+            last_document: poll.last_document,
+            max_gap: poll.max_gap(),
+            was_watched: poll.is_watched(now) && !was_interrupted,
+            warm_up_until: poll.warm_up_until.filter(|until| now.monotonic < *until),
+        }
+    }
+
+    /// Nothing is known about the time before.
+    pub(super) fn none() -> Self {
+        Self {
+            last_document: None,
             max_gap: Duration::ZERO,
             was_watched: false,
+            warm_up_until: None,
         }
     }
 }
 
-/// The outcome of an event that left the document. A measured interruption is no evidence of a start: a step of the
-/// clock looks the same. An advisory has no outcome of its own, so it is unknown.
-pub(super) fn outcome(tracked: &TrackedEvent, disappearance: Disappearance) -> Outcome {
-    if tracked.event.is_advisory() && tracked.started_at.is_none() {
+/// An unreadable entry keeps the event whose id it has and, if it has none, every event for a minute. In the warm-up,
+/// an empty document only ends an event that may have started, or that a document since its beginning has listed.
+pub(super) fn fate(
+    entry: &TrackerEntry,
+    document: &Document,
+    mut evidence: Evidence,
+    now: Moment,
+) -> Fate {
+    let event = &entry.tracked;
+    if document.unreadable.ids.contains(&event.shown.id) {
+        return Fate::Keep { until: None };
+    }
+    let until = if document.unreadable.has_unidentified {
+        let since = entry.absence.map_or(now.monotonic, |absence| absence.since);
+        since + MAX_UNIDENTIFIED
+    } else {
+        match evidence.warm_up_until.filter(|_| document.has_no_events()) {
+            Some(until) if !event.may_have_started(now.wall) => {
+                let since = until - WARM_UP;
+                let listed = event.last_listed_at.or(evidence.last_document);
+                // At its NotBefore it may have started, also if the document stays the same until then.
+                let due_at = entry.due_at.filter(|_| !event.shown.is_advisory());
+                if listed.is_some_and(|last| last.monotonic >= since) {
+                    now.monotonic
+                } else {
+                    due_at.map_or(until, |due_at| until.min(due_at))
+                }
+            }
+            _ => now.monotonic,
+        }
+    };
+    if now.monotonic < until {
+        return Fate::Keep { until: Some(until) };
+    }
+    evidence.was_watched &= !document.unreadable.has_unidentified;
+    Fate::End(outcome(event, evidence, now))
+}
+
+/// The outcome of an event that left the document. A measured interruption alone is no evidence of a start: a step of
+/// the clock looks the same. An advisory has no outcome of its own, so it is unknown.
+pub(super) fn outcome(event: &TrackedEvent, evidence: Evidence, now: Moment) -> Outcome {
+    if event.shown.is_advisory() && event.started_at.is_none() {
         return Outcome::Unknown;
     }
-    let not_before = tracked.event.not_before;
-    let is_due = not_before.is_some_and(|due| disappearance.at >= due);
-    let listed_until = disappearance
-        .last_listed_at
-        .map(|at| at.after(disappearance.max_gap));
+    // An event that was missing before it ended may have started meanwhile.
+    let was_watched = evidence.was_watched && event.last_listed_at.is_none();
+    let last_listed = event.last_listed_at.or(evidence.last_document);
+    let not_before = event.shown.not_before;
+    let is_due = not_before.is_some_and(|due| now.wall >= due);
+    let listed_until = last_listed.map(|last| last.wall.after(evidence.max_gap));
     let was_listed_until_due = not_before.is_some_and(|due| listed_until >= Some(due));
-    let booted = tracked.rebooted
-        && tracked.event.event_type.restarts_vm()
-        && tracked.scope == EventScope::Own;
-    let is_before_its_time =
-        tracked.event.status == Status::Scheduled && not_before.is_some() && !is_due;
-    let has_run = tracked.started_at.is_some()
-        || tracked.approval.is_approved() && !tracked.approval.is_scheduled_since
+    let booted =
+        event.rebooted && event.shown.event_type.restarts_vm() && event.scope == EventScope::Own;
+    if event.started_at.is_some()
         || is_due && was_listed_until_due
-        || booted;
-    if has_run {
+        || booted
+        || ran_after_approval(event, last_listed, now)
+    {
         Outcome::Completed
-    } else if disappearance.was_watched && is_before_its_time && !tracked.approval.may_be_approved()
+    } else if was_watched
+        && event.reported().status == Status::Scheduled
+        && not_before.is_some()
+        && !is_due
+        && !event.approval.may_be_approved()
     {
         Outcome::Cancelled
     } else {
         Outcome::Unknown
     }
+}
+
+/// Whether an event that was approved, and not seen as Started, ran. One that later documents still listed may have been
+/// withdrawn, and so may one that left sooner than it can have run.
+fn ran_after_approval(event: &TrackedEvent, last_listed: Option<Moment>, now: Moment) -> bool {
+    let Some(approved_at) = event.approval.approved_at() else {
+        return false;
+    };
+    let listed_at = last_listed.map(|last| event.time(last));
+    let mut interruptions = event.interruptions.iter();
+    let was_interrupted = interruptions.any(|it| Some(it.until) > listed_at);
+    let is_next = listed_at <= Some(approved_at);
+    let duration = event.shown.duration_seconds.map(Duration::from_secs);
+    let has_run = event.since(approved_at, now) >= duration.unwrap_or(UNKNOWN_DURATION);
+    was_interrupted || is_next && has_run
+}
+
+/// Whether the event can have restarted this VM, which last ran at `heartbeat_at` before a boot.
+pub(super) fn explains_boot(event: &TrackedEvent, heartbeat_at: Timestamp) -> bool {
+    let is_due = |due| heartbeat_at.after(MAX_DOWN_EARLY) >= due;
+    event.started_at.is_some()
+        || event.approval.may_be_approved()
+        || event.shown.not_before.is_none_or(is_due)
 }

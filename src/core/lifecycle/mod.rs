@@ -33,13 +33,12 @@ mod tracked_event;
 mod tracker;
 mod transition;
 
-pub use evidence::{End, Outcome};
-pub(crate) use poll_state::WarmUp;
+pub(crate) use poll_state::WARM_UP;
 pub use poll_state::{PollFailure, PollState};
 pub use saved_state::{SavedCursor, SavedJournal, SavedState};
 pub(crate) use tracked_event::IMMINENT_SECONDS;
 pub use tracked_event::{
-    FirstSight, Interruption, MissingMembers, Phase, Rescheduling, TrackedEvent, Trust,
+    End, FirstSight, Interruption, Outcome, Phase, Rescheduling, TrackedEvent,
 };
 pub use tracker::Tracker;
 pub use transition::{Transition, TransitionKind};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::saved_state::SavedState;
 use crate::{
     azure::{FailureReason, document::Document},
-    base::time::{Moment, Timestamp},
+    base::time::{Moment, MonotonicTime, Timestamp},
 };
 
 /// Events are announced minutes ahead: after this time without a document, the last one says nothing about the present.
@@ -21,6 +21,9 @@ const OVERDUE_AFTER: Duration = Duration::from_secs(30);
 
 /// Azure disables the feature after this time without a request.
 const DISABLED_AFTER: Duration = Duration::from_hours(24);
+
+/// How long events may take to appear after the feature was enabled.
+pub(crate) const WARM_UP: Duration = Duration::from_mins(5);
 
 /// The bounds of [`PollState::max_gap`].
 const MIN_POLL_GAP: Duration = Duration::from_secs(10);
@@ -47,17 +50,17 @@ pub struct PollState {
     pub(crate) interval: Duration,
     /// The last successful poll of this process.
     pub last_success: Option<Moment>,
-    /// The document that the tracked events are from, which an earlier process may have read.
-    pub(super) last_document: Option<LastDocument>,
+    /// When the document that the tracked events are from was read, or confirmed by a 304; by an earlier process, too.
+    pub(crate) last_document: Option<Moment>,
     /// `DocumentIncarnation` of the last document that had one, also before a restart.
     pub(crate) last_incarnation: Option<i64>,
     /// The last document had none.
     lacks_incarnation: bool,
     /// Entries of the last document that could not be read. Each may be an event.
     pub(crate) unreadable_entries: usize,
-    /// The last warm-up. `None` before the first success, and where none was known within a day: the next success
-    /// begins one.
-    pub(super) warm_up: Option<WarmUp>,
+    /// The end of the last warm-up, the time in which an event may be missing because it has not appeared yet. `None`
+    /// before the first success, and where none was known within a day: the next success begins one.
+    pub(crate) warm_up_until: Option<MonotonicTime>,
     /// The current series of failed polls.
     pub failure: Option<PollFailure>,
 }
@@ -72,15 +75,18 @@ impl PollState {
 
     /// Continues from an earlier process.
     pub(crate) fn restore(saved: &SavedState, interval: Duration, now: Moment) -> Self {
-        let last_document = saved.document_at.map(|at| LastDocument::restored(at, now));
-        let is_enabled = last_document.is_some_and(|last| last.elapsed(now) < DISABLED_AFTER);
-        let until = saved.warming_up_until.unwrap_or(now.wall);
-        let rest = until.saturating_since(now.wall).min(WarmUp::TIME);
+        // After the clock was set back, the time since then is unknown but at least as long as the step.
+        let set_back = saved.heartbeat_at.saturating_since(now.wall);
+        let last_document = saved.document_at.map(|last| Moment {
+            monotonic: last.monotonic - set_back,
+            ..last
+        });
+        let is_enabled =
+            last_document.is_some_and(|last| now.monotonic - last.monotonic < DISABLED_AFTER);
+        let warm_up_until = saved.warm_up_until.unwrap_or(now.monotonic);
         Self {
             last_document,
-            warm_up: is_enabled.then(|| WarmUp {
-                until: now.after(rest),
-            }),
+            warm_up_until: is_enabled.then(|| warm_up_until.min(now.monotonic + WARM_UP)),
             last_incarnation: saved.document_incarnation,
             ..Self::new(interval)
         }
@@ -90,12 +96,12 @@ impl PollState {
     pub(crate) fn discard_document(&mut self) {
         self.last_document = None;
         self.last_incarnation = None;
-        self.warm_up = None;
+        self.warm_up_until = None;
     }
 
     /// When the last document was read, or confirmed by a 304.
     pub(crate) fn document_at(&self) -> Option<Timestamp> {
-        self.last_document.map(|last| last.at)
+        self.last_document.map(|last| last.wall)
     }
 
     /// `DocumentIncarnation` of the last document.
@@ -111,24 +117,20 @@ impl PollState {
 
     /// The time since the last successful poll, including the time in which the VM was suspended.
     pub(crate) fn age(&self, now: Moment) -> Option<Duration> {
-        let own = self.last_success.map(|last| now.elapsed_since(last));
-        own.or_else(|| Some(self.last_document?.elapsed(now)))
-    }
-
-    /// The warm-up, while it lasts; `None` before the first success, too.
-    pub(super) fn current_warm_up(&self, now: Moment) -> Option<WarmUp> {
-        self.warm_up.filter(|warm_up| warm_up.lasts(now))
+        let last = self.last_success.or(self.last_document)?;
+        Some(now.monotonic - last.monotonic)
     }
 
     /// The end of the warm-up, while it lasts; `None` before the first success, too.
     pub(crate) fn warming_up_until(&self, now: Moment) -> Option<Timestamp> {
-        self.current_warm_up(now).map(|warm_up| warm_up.until.wall)
+        let left = self.warm_up_until? - now.monotonic;
+        (!left.is_zero()).then(|| now.wall.after(left))
     }
 
     /// True until the end of the warm-up, and before the first success: an empty document does not mean that no event
     /// is scheduled.
     pub(crate) fn is_warming_up(&self, now: Moment) -> bool {
-        self.warm_up.is_none_or(|warm_up| warm_up.lasts(now))
+        self.warm_up_until.is_none_or(|until| now.monotonic < until)
     }
 
     /// Whether the last document is too old to say anything about the present. It is not if the last poll succeeded,
@@ -140,9 +142,8 @@ impl PollState {
     /// Whether the last poll succeeded and the next one is not overdue; false before the first.
     pub(crate) fn is_up(&self, now: Moment) -> bool {
         let max_age = self.interval.saturating_add(OVERDUE_AFTER);
-        self.last_success
-            .is_some_and(|last| now.elapsed_since(last) <= max_age)
-            && self.failure.is_none()
+        let is_recent = |last: Moment| now.monotonic - last.monotonic <= max_age;
+        self.last_success.is_some_and(is_recent) && self.failure.is_none()
     }
 
     /// How long before the present document the last one may be for an event not to have started and ended in between:
@@ -158,7 +159,7 @@ impl PollState {
     /// interval, failures, a restart.
     pub(super) fn is_watched(&self, now: Moment) -> bool {
         let last = self.last_document;
-        last.is_some_and(|last| last.elapsed(now) <= self.max_gap())
+        last.is_some_and(|last| now.monotonic - last.monotonic <= self.max_gap())
     }
 
     /// A poll is about to succeed. Returns the end of the warm-up if it begins now. `incarnation`: that of the document,
@@ -171,11 +172,11 @@ impl PollState {
         let was_disabled = self.age(now).is_some_and(|age| age >= DISABLED_AFTER);
         let incarnations = incarnation.zip(self.last_incarnation);
         let is_enabled_again = incarnations.is_some_and(|(new, last)| new < last);
-        if self.warm_up.is_some() && !was_disabled && !is_enabled_again {
+        if self.warm_up_until.is_some() && !was_disabled && !is_enabled_again {
             return None;
         }
-        let until = now.after(WarmUp::TIME);
-        self.warm_up = Some(WarmUp { until });
+        let until = now.after(WARM_UP);
+        self.warm_up_until = Some(until.monotonic);
         Some(until.wall)
     }
 
@@ -190,7 +191,7 @@ impl PollState {
     /// A poll succeeded.
     pub fn succeed(&mut self, now: Moment) {
         self.last_success = Some(now);
-        self.last_document = Some(LastDocument::read(now));
+        self.last_document = Some(now);
         self.failure = None;
     }
 
@@ -213,76 +214,5 @@ impl PollState {
             since,
         });
         is_new.then_some(&*failure)
-    }
-}
-
-/// When the last document was read, or confirmed by a 304.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LastDocument {
-    at: Timestamp,
-    /// When it was read, or when this process restored it.
-    known_since: Moment,
-    /// The time that had passed when this process restored it; `None` if this process read it.
-    elapsed_before_restore: Option<Duration>,
-}
-
-impl LastDocument {
-    fn read(now: Moment) -> Self {
-        Self {
-            at: now.wall,
-            known_since: now,
-            elapsed_before_restore: None,
-        }
-    }
-
-    /// Read by an earlier process.
-    fn restored(at: Timestamp, now: Moment) -> Self {
-        let since = now.wall.saturating_since(at);
-        Self {
-            at,
-            known_since: now,
-            // After the clock was set back, the elapsed time is unknown but at least as long as the step.
-            elapsed_before_restore: Some(since.max(at.saturating_since(now.wall))),
-        }
-    }
-
-    /// Whether it was read at `since` or later. The clock of an earlier process is the wall clock.
-    pub(super) fn was_read_since(&self, since: Moment) -> bool {
-        if self.elapsed_before_restore.is_some() {
-            self.at >= since.wall
-        } else {
-            let read = self.known_since;
-            (read.monotonic, read.wall) >= (since.monotonic, since.wall)
-        }
-    }
-
-    fn elapsed(&self, now: Moment) -> Duration {
-        self.elapsed_before_restore
-            .unwrap_or_default()
-            .saturating_add(now.elapsed_since(self.known_since))
-    }
-}
-
-/// The minutes after Scheduled Events was enabled, in which an event may be missing from a document because it has not
-/// appeared yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct WarmUp {
-    /// Also in the past.
-    pub(super) until: Moment,
-}
-
-impl WarmUp {
-    /// How long events may take to appear.
-    pub(crate) const TIME: Duration = Duration::from_mins(5);
-
-    pub(super) fn since(&self) -> Moment {
-        Moment {
-            wall: self.until.wall.before(Self::TIME),
-            monotonic: self.until.monotonic - Self::TIME,
-        }
-    }
-
-    fn lasts(&self, now: Moment) -> bool {
-        now.monotonic < self.until.monotonic
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::tracked_event::TrackedEvent;
-use crate::base::time::Timestamp;
+use crate::base::time::{Moment, MonotonicTime, Timestamp};
 
 /// The state that survives a restart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,12 +17,14 @@ pub struct SavedState {
     pub boot_id: Option<String>,
     /// When the exporter was last known to run.
     pub heartbeat_at: Timestamp,
+    /// The monotonic clock then.
+    pub monotonic: MonotonicTime,
     /// When a document was last read or confirmed; `None` before the first.
-    pub document_at: Option<Timestamp>,
+    pub document_at: Option<Moment>,
     /// `DocumentIncarnation` of the last document that had one.
     pub document_incarnation: Option<i64>,
     /// Until then, events may take some time to appear, because the feature was just enabled.
-    pub warming_up_until: Option<Timestamp>,
+    pub warm_up_until: Option<MonotonicTime>,
     pub vm_name: Option<String>,
     /// The name in instance metadata, which may be another one.
     pub metadata_name: Option<String>,
@@ -38,6 +40,16 @@ impl SavedState {
     /// The id of the VM that wrote it, where that was known.
     pub(crate) fn owner(&self) -> Option<&str> {
         self.vm_id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// The present moment on the monotonic clock of the process that wrote it. How long it was away is known by the wall
+    /// clock alone, and is nothing after that was set back.
+    pub fn resume(&self, now: Moment) -> Moment {
+        let away = now.wall.saturating_since(self.heartbeat_at);
+        Moment {
+            monotonic: self.monotonic + away,
+            ..now
+        }
     }
 
     /// Whether the VM was booted after the state was written; false where a boot id is unknown.

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{End, Outcome};
 use crate::{
-    azure::event::{Event, EventKind, EventScope, EventType, Status, UNREADABLE},
-    base::{label::label_values, time::Timestamp},
+    azure::event::{Event, EventKind, EventScope, EventType, Status},
+    base::{
+        label::label_values,
+        time::{Moment, MonotonicTime, Timestamp},
+    },
     core::approval::ApprovalRecord,
 };
 
@@ -17,27 +19,33 @@ pub(crate) const IMMINENT_SECONDS: f64 = 3_600.0;
 const MAX_KEPT: usize = 32;
 
 /// One event from its first document to its end.
+///
+/// Its times are those of the wall clock when it was first seen, and further ones follow by their distance from that:
+/// see [`TrackedEvent::time`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrackedEvent {
-    /// The event as last seen; `not_before` stays when Azure blanks it at the start.
-    pub event: Event,
+    /// The last readable value of each member: `NotBefore` stays when Azure blanks it at the start.
+    pub shown: Event,
+    /// The event as the last document with it had it, where that differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<Box<Event>>,
+    /// The last document contradicted itself about the event, so it neither ends nor approves it.
+    #[serde(default)]
+    pub is_contradicted: bool,
     /// The type that identifies its critical alert. A Reboot that becomes a Redeploy, or the reverse, is the same
     /// danger, so this is the type that the restart had when it was urgent first.
     pub urgent_type: EventType,
     pub scope: EventScope,
-    /// Members that the last document lacked.
-    #[serde(default)]
-    pub missing: MissingMembers,
-    #[serde(flatten)]
-    pub trust: Trust,
     /// The types and sources that earlier documents gave the event, oldest first and without the current ones.
     #[serde(default)]
     pub former_kinds: Vec<EventKind>,
     pub first_seen_at: Timestamp,
+    /// The monotonic clock then.
+    pub first_seen: MonotonicTime,
     #[serde(default)]
     pub first_sight: FirstSight,
     /// The last document with the event, where it is pending although the last document of all lacks it.
-    pub last_listed_at: Option<Timestamp>,
+    pub last_listed_at: Option<Moment>,
     /// When a document first had it as Started. The phase says whether it still is.
     pub started_at: Option<Timestamp>,
     pub end: Option<End>,
@@ -67,37 +75,11 @@ pub struct TrackedEvent {
     /// The longest of all interruptions. `DurationInSeconds` announces a single one, so the two are comparable.
     #[serde(default)]
     pub longest_interruption: Option<Duration>,
-    /// This VM was booted while the event was pending, and no document since then has it as Scheduled.
+    /// This VM was booted when the event had started or was about to, and no document since then has it as Scheduled.
     #[serde(default)]
     pub rebooted: bool,
     /// The last heartbeat before that boot, until the first document after it.
-    pub down_since: Option<Timestamp>,
-}
-
-/// What speaks against the documents about one event. It is shown all the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Trust {
-    /// The last document contradicted itself about the event.
-    #[serde(rename = "is_contradictory")]
-    pub(super) contradicts_itself: bool,
-    /// Its type or its source changed from one document to another.
-    #[serde(rename = "has_changed_kind")]
-    pub(super) changed_kind: bool,
-    /// An earlier document had the source User, and the last one has none.
-    pub(super) lost_user_source: bool,
-}
-
-impl Trust {
-    /// Whether the last document can be taken at its word: otherwise it neither ends nor approves the event.
-    pub(crate) fn in_last_document(self) -> bool {
-        !self.contradicts_itself
-    }
-
-    /// Whether all documents agree about the event, so that it may be approved.
-    pub(crate) fn in_all_documents(self) -> bool {
-        self == Self::default()
-    }
+    pub down_since: Option<MonotonicTime>,
 }
 
 /// How the first document with an event had it.
@@ -115,28 +97,24 @@ pub enum FirstSight {
     StartedUnannounced,
 }
 
-/// Members of an event that the last document with it lacked and an earlier one had. [`TrackedEvent::event`] has their
-/// last values, which are shown; decisions must not use them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-#[expect(clippy::struct_excessive_bools, reason = "one for each member")]
-pub struct MissingMembers {
-    pub event_type: bool,
-    pub source: bool,
-    pub resources: bool,
-    /// Azure blanks it when the event starts.
-    pub not_before: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// The first document without the event.
+    pub at: Timestamp,
+    pub outcome: Outcome,
 }
 
-impl MissingMembers {
-    pub(super) fn between(known: &Event, current: &Event) -> Self {
-        let is_unreadable = |event: &Event| event.event_type.as_str() == UNREADABLE;
-        Self {
-            event_type: !is_unreadable(known) && is_unreadable(current),
-            source: known.source.is_some() && current.source.is_none(),
-            resources: known.resources.is_some() && current.resources.is_none(),
-            not_before: known.not_before.is_some() && current.not_before.is_none(),
-        }
+label_values! {
+    /// How an event ended, as far as the evidence shows: the values of the label `outcome`.
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Outcome {
+        /// It left the document before `NotBefore`, and polls were frequent enough to see a start.
+        Cancelled = "cancelled",
+        /// It was seen as Started, or the evidence shows that it ran.
+        Completed = "completed",
+        /// The evidence shows neither.
+        Unknown = "unknown",
     }
 }
 
@@ -171,15 +149,16 @@ impl Interruption {
 }
 
 impl TrackedEvent {
-    pub(crate) fn begin(event: Event, scope: EventScope, now: Timestamp) -> Self {
+    pub(crate) fn begin(event: Event, scope: EventScope, now: Moment) -> Self {
         Self {
             urgent_type: event.event_type.clone(),
-            event,
+            shown: event,
+            reported: None,
+            is_contradicted: false,
             scope,
-            missing: MissingMembers::default(),
-            trust: Trust::default(),
             former_kinds: Vec::new(),
-            first_seen_at: now,
+            first_seen_at: now.wall,
+            first_seen: now.monotonic,
             first_sight: FirstSight::Waiting,
             last_listed_at: None,
             started_at: None,
@@ -187,7 +166,7 @@ impl TrackedEvent {
             left_at: None,
             previous_outcome: None,
             times_ended: 0,
-            changed_at: now,
+            changed_at: now.wall,
             times_changed: 0,
             approval: ApprovalRecord::default(),
             was_imminent: false,
@@ -199,10 +178,47 @@ impl TrackedEvent {
         }
     }
 
+    /// The time of a moment as the event counts it. The length between two such times is right whenever the wall clock was
+    /// set meanwhile.
+    pub(crate) fn time(&self, at: Moment) -> Timestamp {
+        self.first_seen_at.after(at.monotonic - self.first_seen)
+    }
+
+    /// The moment of one of its times.
+    pub(crate) fn moment(&self, at: Timestamp) -> Moment {
+        let after = at.saturating_since(self.first_seen_at);
+        Moment {
+            wall: at,
+            monotonic: self.first_seen + after,
+            awake: MonotonicTime::default(),
+        }
+    }
+
+    /// How long ago one of its times was.
+    pub(crate) fn since(&self, at: Timestamp, now: Moment) -> Duration {
+        self.time(now).saturating_since(at)
+    }
+
+    /// The event as the last document with it had it. Only this decides whether it is approved or has ended.
+    pub(crate) fn reported(&self) -> &Event {
+        self.reported.as_deref().unwrap_or(&self.shown)
+    }
+
+    /// Whether documents gave it different types or sources.
+    pub(crate) fn has_changed_kind(&self) -> bool {
+        let is_other = |was: &EventKind| {
+            let sources = was.source.as_ref().zip(self.shown.source.as_ref());
+            was.event_type != self.shown.event_type || sources.is_some_and(|(was, is)| was != is)
+        };
+        let is_advisory = self.shown.is_advisory();
+        let mut former = self.former_kinds.iter();
+        former.any(|was| was.is_advisory == is_advisory && is_other(was))
+    }
+
     pub(crate) fn names_only_this_vm(&self) -> bool {
-        let resources = self.event.resources.as_deref();
+        let resources = self.shown.resources.as_deref();
         let is_alone = resources.is_some_and(|names| names.len() == 1);
-        self.scope == EventScope::Own && is_alone && !self.event.has_more_resources
+        self.scope == EventScope::Own && is_alone && !self.shown.has_more_resources
     }
 
     pub(crate) fn has_left_vm(&self, was_scope: EventScope) -> bool {
@@ -218,14 +234,14 @@ impl TrackedEvent {
 
     /// This exporter, or the first VM in `Resources`, is about to approve it. `NotBefore` ends that.
     pub(crate) fn is_before_its_approval(&self, now: Timestamp) -> bool {
-        let is_early = self.event.not_before.is_none_or(|due| due > now);
+        let is_early = self.shown.not_before.is_none_or(|due| due > now);
         is_early && self.is_due_by_approval() && !self.approval.may_be_approved()
     }
 
     /// Seconds until `NotBefore`: negative when overdue, zero once started. `None` without a `NotBefore`, after the
     /// end, and for an advisory, which has no deadline.
     pub(crate) fn countdown_seconds(&self, now: Timestamp) -> Option<f64> {
-        let not_before = self.event.not_before?;
+        let not_before = self.shown.not_before?;
         match self.phase() {
             Phase::Scheduled => Some(not_before.seconds_from(now)),
             Phase::Started => Some(0.0),
@@ -237,8 +253,8 @@ impl TrackedEvent {
     pub(crate) fn phase(&self) -> Phase {
         match (self.end, self.started_at) {
             (Some(_), _) => Phase::Ended,
-            (None, _) if self.event.is_advisory() => Phase::Advisory,
-            (None, Some(_)) if self.event.status != Status::Scheduled => Phase::Started,
+            (None, _) if self.shown.is_advisory() => Phase::Advisory,
+            (None, Some(_)) if self.shown.status != Status::Scheduled => Phase::Started,
             (None, _) => Phase::Scheduled,
         }
     }
@@ -250,8 +266,8 @@ impl TrackedEvent {
 
     /// It has started, or may have: its `NotBefore` has passed, it may be approved, or this VM was booted.
     pub(super) fn may_have_started(&self, now: Timestamp) -> bool {
-        let is_due = self.event.deadline().is_some_and(|due| due <= now);
-        let booted = self.rebooted && self.event.event_type.restarts_vm();
+        let is_due = self.shown.deadline().is_some_and(|due| due <= now);
+        let booted = self.rebooted && self.shown.event_type.restarts_vm();
         self.started_at.is_some() || is_due || self.approval.may_be_approved() || booted
     }
 
@@ -269,7 +285,7 @@ impl TrackedEvent {
     pub(crate) fn has_been_imminent(&self, at: Timestamp) -> bool {
         // The clock may have been set back.
         let at = at.max(self.first_seen_at);
-        let not_before = self.event.not_before;
+        let not_before = self.shown.not_before;
         self.was_imminent
             || self.started_at.is_some()
             || self.approval.is_approved()
@@ -284,7 +300,7 @@ impl TrackedEvent {
             return None;
         }
         let ran_before = self.end.filter(|end| end.outcome == Outcome::Completed);
-        let inferred = || Some(self.event.not_before?.min(ran_before?.at));
+        let inferred = || Some(self.shown.not_before?.min(ran_before?.at));
         let started_at = self.started_at.or_else(inferred)?;
         Some(started_at.saturating_since(self.first_seen_at))
     }
@@ -300,7 +316,7 @@ impl TrackedEvent {
     }
 
     pub(super) fn reschedule(&mut self, rescheduling: Rescheduling) {
-        self.event.not_before = Some(rescheduling.to);
+        self.shown.not_before = Some(rescheduling.to);
         push_bounded(&mut self.reschedulings, rescheduling);
     }
 
@@ -308,7 +324,7 @@ impl TrackedEvent {
     pub(super) fn record_former_kind(&mut self, was: EventKind) {
         self.former_kinds.retain(|kind| *kind != was);
         push_bounded(&mut self.former_kinds, was);
-        let current = self.event.kind();
+        let current = self.shown.kind();
         self.former_kinds.retain(|kind| *kind != current);
     }
 

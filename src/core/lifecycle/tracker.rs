@@ -1,7 +1,7 @@
 //! The tracked events, and how documents change them.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     time::Duration,
 };
@@ -9,11 +9,11 @@ use std::{
 use super::{
     PAST_RETENTION,
     entry::{Absence, Sight, TrackerEntry},
-    evidence::Disappearance,
+    evidence::{Evidence, Fate, fate, outcome},
     limits,
-    poll_state::{PollState, WarmUp},
+    poll_state::PollState,
     saved_state::SavedState,
-    tracked_event::{FirstSight, Interruption, MissingMembers, TrackedEvent},
+    tracked_event::{FirstSight, Interruption, TrackedEvent},
     transition::{Transition, TransitionKind},
 };
 use crate::{
@@ -21,9 +21,12 @@ use crate::{
         document::{Anomalies, AnomalyKind, Document, excerpt},
         event::{Event, EventId, EventScope, Source, VmNames},
     },
-    base::time::{Moment, Timestamp},
+    base::time::Moment,
     core::approval::ApprovalRecord,
 };
+
+/// The events of a document.
+type Listed<'a> = HashMap<&'a EventId, &'a Event>;
 
 #[derive(Debug, Clone)]
 pub struct Tracker {
@@ -33,8 +36,6 @@ pub struct Tracker {
     anomalies: Anomalies,
     /// Also those of this VM that are not shown any more, for [`PAST_RETENTION`].
     entries: BTreeMap<EventId, TrackerEntry>,
-    /// When the state of an earlier process was restored.
-    restored_at: Option<Moment>,
     /// This VM was interrupted since the last document, which may hide a start.
     was_interrupted: bool,
 }
@@ -47,15 +48,12 @@ impl Tracker {
             poll: PollState::default(),
             anomalies: Anomalies::default(),
             entries: BTreeMap::new(),
-            restored_at: None,
             was_interrupted: false,
         }
     }
 
     /// Continues from an earlier process. For a VM that was booted since, the time from the last heartbeat to the first
-    /// document after the boot is the interruption by a Reboot or Redeploy. Until now it is known by the wall clock
-    /// alone, because no other clock continues over a boot; from now on it is measured by the monotonic clock, so that
-    /// a correction of the wall clock after the boot does not count.
+    /// document after the boot is the interruption by a Reboot or Redeploy.
     pub(crate) fn restore(
         retention: Duration,
         mut saved: SavedState,
@@ -65,11 +63,10 @@ impl Tracker {
         let events = std::mem::take(&mut saved.events);
         let entries = events
             .into_iter()
-            .map(|event| TrackerEntry::restore(event, &saved, is_rebooted, retention, now))
-            .map(|entry| (entry.tracked.event.id.clone(), entry));
+            .map(|event| TrackerEntry::restore(event, &saved, is_rebooted, now))
+            .map(|entry| (entry.tracked.shown.id.clone(), entry));
         Self {
             entries: entries.collect(),
-            restored_at: Some(now),
             ..Self::new(retention)
         }
     }
@@ -82,45 +79,42 @@ impl Tracker {
         now: Moment,
     ) -> Vec<Transition> {
         let vm = vm.into();
-        let disappearance = self.disappearance(now);
+        let evidence = Evidence::new(&self.poll, self.was_interrupted, now);
         let sight = Sight {
             started: self.first_sight_of_started(document, now),
-            disappearance: Disappearance {
+            evidence: Evidence {
                 was_watched: false,
-                ..disappearance
+                ..evidence
             },
         };
+        let listed: Listed<'_> = document.events.iter().map(|it| (&it.id, it)).collect();
         let mut transitions = Vec::new();
-        let restored_at = self.restored_at.unwrap_or(now);
-        transitions.extend(
-            self.entries
-                .values_mut()
-                .filter_map(|entry| entry.record_boot(restored_at, now)),
-        );
+        transitions.extend(self.entries.iter_mut().filter_map(|(id, entry)| {
+            let listed = listed.get(id).copied();
+            entry.record_boot(listed, now)
+        }));
         self.anomalies = Anomalies::default();
-        let present: HashSet<_> = document.events.iter().map(|event| &event.id).collect();
         for event in &document.events {
-            let is_contradictory = document.contradictory.contains(&event.id);
+            let is_contradicted = document.contradicted.contains(&event.id);
             let known = self.entries.get_mut(&event.id);
-            if let Some(entry) = known.filter(|entry| !entry.is_past) {
-                let missing = MissingMembers::between(&entry.tracked.event, event);
-                entry.set_reported(missing, is_contradictory);
-                entry.update(event, vm, sight, now, &mut transitions);
-                if missing.source && entry.tracked.event.source == Some(Source::User) {
+            if let Some(entry) = known.filter(|entry| entry.is_shown(self.retention, now)) {
+                entry.update(event, is_contradicted, vm, sight, now, &mut transitions);
+                entry.set_reported(event, is_contradicted);
+                if event.source.is_none() && entry.tracked.shown.source == Some(Source::User) {
                     let id = excerpt(event.id.as_str());
                     let detail = format!("event {id}: its EventSource was User and is missing");
                     self.anomalies.add(AnomalyKind::Contradiction, detail);
                 }
             } else {
                 let scope = event.scope(vm);
-                let sight = self.sight_of_new(event, sight, &present);
+                let sight = self.sight_of_new(event, sight, &listed);
                 let mut new = TrackerEntry::begin(event, scope, sight, now, &mut transitions);
-                new.set_reported(MissingMembers::default(), is_contradictory);
+                new.set_reported(event, is_contradicted);
                 self.entries.insert(event.id.clone(), new);
             }
         }
-        self.end_absent(document, &present, disappearance, now, &mut transitions);
-        self.limit_pending(present.len(), now, &mut transitions);
+        self.end_absent(document, &listed, evidence, now, &mut transitions);
+        self.limit_pending(listed.len(), now, &mut transitions);
         self.poll.read(document, now);
         self.was_interrupted = false;
         self.expire_ended(now);
@@ -142,10 +136,10 @@ impl Tracker {
 
     /// An event may be the continuation of one of its type that is gone: Microsoft's mock server gives it another id when
     /// it starts.
-    fn sight_of_new(&self, event: &Event, sight: Sight, present: &HashSet<&EventId>) -> Sight {
+    fn sight_of_new(&self, event: &Event, sight: Sight, listed: &Listed<'_>) -> Sight {
         let is_continued = |(id, entry): (&EventId, &TrackerEntry)| {
             let was = &entry.tracked;
-            was.is_pending() && was.event.event_type == event.event_type && !present.contains(id)
+            was.is_pending() && was.shown.event_type == event.event_type && !listed.contains_key(id)
         };
         match sight.started {
             FirstSight::StartedUnannounced if self.entries.iter().any(is_continued) => Sight {
@@ -160,69 +154,26 @@ impl Tracker {
     fn end_absent(
         &mut self,
         document: &Document,
-        present: &HashSet<&EventId>,
-        mut disappearance: Disappearance,
+        listed: &Listed<'_>,
+        evidence: Evidence,
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) {
-        let is_absent = |entry: &TrackerEntry| {
-            entry.tracked.is_pending() && !present.contains(&entry.tracked.event.id)
-        };
-        let absent = self.entries.iter().filter(|(_, entry)| is_absent(entry));
-        let mentioned = document.unreadable.mentioned(absent.map(|(id, _)| id));
-        let may_hide_any = document.unreadable.has_unidentified();
-        let warm_up = self.poll.current_warm_up(now);
-        let warm_up = warm_up.filter(|_| document.has_no_events());
-        let last = self.poll.last_document;
-        // An event that was listed since the warm-up began had appeared.
-        let had_appeared =
-            |warm_up: &WarmUp| last.is_some_and(|last| last.was_read_since(warm_up.since()));
-
-        // An event that the document may list without its id is not known to be cancelled.
-        disappearance.was_watched &= !may_hide_any;
-        for (id, entry) in &mut self.entries {
-            if !is_absent(entry) {
-                continue;
-            }
-            let since = entry.absence.map_or(now.monotonic, |absence| absence.since);
-            let until = if mentioned.contains(id) {
-                None
-            } else if may_hide_any {
-                Some(since + Absence::MAX_UNIDENTIFIED)
-            } else {
-                let was_listed = |warm_up: &WarmUp| match entry.tracked.last_listed_at {
-                    Some(at) => at >= warm_up.since().wall,
-                    None => had_appeared(warm_up),
-                };
-                let may_appear = warm_up.filter(|warm_up| {
-                    !entry.tracked.may_have_started(now.wall) && !was_listed(warm_up)
-                });
-                // At its NotBefore it may have started, also if the document stays the same until then.
-                let due_at = entry.due_at.filter(|_| !entry.tracked.event.is_advisory());
-                Some(may_appear.map_or(now.monotonic, |warm_up| {
-                    let until = warm_up.until.monotonic;
-                    due_at.map_or(until, |due_at| until.min(due_at))
-                }))
-            };
-            let absence = Absence { since, until };
-            if absence.is_over(now) {
-                transitions.push(entry.end(disappearance, self.retention, now));
-            } else {
-                if entry.tracked.last_listed_at.is_none() {
-                    entry.tracked_mut().last_listed_at = disappearance.last_listed_at;
+        let pending = self
+            .entries
+            .iter_mut()
+            .filter(|(_, it)| it.tracked.is_pending());
+        for (_, entry) in pending.filter(|(id, _)| !listed.contains_key(id)) {
+            match fate(entry, document, evidence, now) {
+                Fate::End(outcome) => transitions.push(entry.end(outcome, now)),
+                Fate::Keep { until } => {
+                    if entry.tracked.last_listed_at.is_none() {
+                        entry.tracked_mut().last_listed_at = evidence.last_document;
+                    }
+                    let since = entry.absence.map_or(now.monotonic, |absence| absence.since);
+                    entry.absence = Some(Absence { since, until });
                 }
-                entry.absence = Some(absence);
             }
-        }
-    }
-
-    /// The evidence about an event that the last document had, and the present one lacks.
-    fn disappearance(&self, now: Moment) -> Disappearance {
-        Disappearance {
-            at: now.wall,
-            last_listed_at: self.poll.document_at(),
-            max_gap: self.poll.max_gap(),
-            was_watched: self.poll.is_watched(now) && !self.was_interrupted,
         }
     }
 
@@ -234,8 +185,10 @@ impl Tracker {
             return;
         }
         let surplus = surplus.into_iter();
-        let disappearance = Disappearance::unobserved(now.wall);
-        transitions.extend(surplus.map(|entry| entry.end(disappearance, self.retention, now)));
+        transitions.extend(surplus.map(|entry| {
+            let outcome = outcome(&entry.tracked, Evidence::none(), now);
+            entry.end(outcome, now)
+        }));
         let detail =
             "more events would be pending than one document can have; missing ones have ended";
         self.anomalies.add(AnomalyKind::Event, detail);
@@ -254,10 +207,10 @@ impl Tracker {
         for entry in self.entries.values_mut() {
             entry.see_again();
         }
-        let disappearance = self.disappearance(now);
+        let evidence = Evidence::new(&self.poll, self.was_interrupted, now);
         let over = self.entries.values_mut().filter(is_over);
         let transitions = over
-            .map(|entry| entry.end(disappearance, self.retention, now))
+            .map(|entry| entry.end(outcome(&entry.tracked, evidence, now), now))
             .collect();
         self.poll.succeed(now);
         self.was_interrupted = false;
@@ -269,7 +222,7 @@ impl Tracker {
     pub(crate) fn record_interruption(
         &mut self,
         interruption: Interruption,
-        now: Timestamp,
+        now: Moment,
     ) -> Vec<Transition> {
         self.was_interrupted = true;
         self.entries
@@ -279,19 +232,18 @@ impl Tracker {
     }
 
     /// Pending events and those that ended lately, in the order of the ids.
-    pub fn events(&self) -> Vec<Arc<TrackedEvent>> {
-        self.tracked(|entry| !entry.is_past)
+    pub fn events(&self, now: Moment) -> Vec<Arc<TrackedEvent>> {
+        self.tracked(|entry| entry.is_shown(self.retention, now))
     }
 
     /// The events of this VM that ended earlier and are not in [`Tracker::events`] any more.
-    pub(crate) fn past(&self) -> Vec<Arc<TrackedEvent>> {
-        self.tracked(|entry| entry.is_past)
+    pub(crate) fn past(&self, now: Moment) -> Vec<Arc<TrackedEvent>> {
+        self.tracked(|entry| !entry.is_shown(self.retention, now))
     }
 
-    /// The events for the state. Without past ones that the wall clock, which was set back, shows as recent: the next
-    /// process would show them again.
-    pub(crate) fn saved_events(&self, now: Timestamp) -> Vec<Arc<TrackedEvent>> {
-        self.tracked(|entry| !entry.is_past || entry.ended_ago(now) >= self.retention)
+    /// The events for the state.
+    pub(crate) fn saved_events(&self) -> Vec<Arc<TrackedEvent>> {
+        self.tracked(|_| true)
     }
 
     fn tracked(&self, is_included: impl Fn(&TrackerEntry) -> bool) -> Vec<Arc<TrackedEvent>> {
@@ -311,12 +263,12 @@ impl Tracker {
             .filter(|tracked| tracked.scope == EventScope::Own)
     }
 
-    /// Stops to show what ended long ago, and to keep what ended longer ago.
+    /// Removes what ended long ago, and events of other VMs as soon as they are not shown any more.
     pub(crate) fn expire_ended(&mut self, now: Moment) {
         self.entries.retain(|_, entry| {
-            entry.is_past |= !entry.tracked.is_pending() && now.monotonic >= entry.shown_until;
-            let is_recent = entry.ended_ago(now.wall) < PAST_RETENTION;
-            !entry.is_past || entry.tracked.scope != EventScope::Other && is_recent
+            let is_recent = || entry.is_shown(PAST_RETENTION, now);
+            entry.is_shown(self.retention, now)
+                || entry.tracked.scope != EventScope::Other && is_recent()
         });
         for id in limits::surplus_ended(&self.entries) {
             self.entries.remove(&id);
@@ -345,23 +297,26 @@ impl Tracker {
 
     /// The record of an event as it is now. `None` if another one with the same id has taken its place.
     pub(crate) fn current(&self, was: &TrackedEvent) -> Option<&Arc<TrackedEvent>> {
-        let current = &self.entries.get(&was.event.id)?.tracked;
-        (current.event.is_advisory() == was.event.is_advisory()).then_some(current)
+        let current = &self.entries.get(&was.shown.id)?.tracked;
+        (current.shown.is_advisory() == was.shown.is_advisory()).then_some(current)
     }
 
     /// The names of this VM are known now, or have changed. Returns the changes of scope that this causes.
     pub(crate) fn set_vm_names<'a>(
         &mut self,
         vm: impl Into<VmNames<'a>>,
-        now: Timestamp,
+        now: Moment,
     ) -> Vec<Transition> {
         let vm = vm.into();
         let mut changed = Vec::new();
-        for entry in self.entries.values_mut().filter(|entry| !entry.is_past) {
+        let retention = self.retention;
+        let shown = self.entries.values_mut();
+        for entry in shown.filter(|entry| entry.is_shown(retention, now)) {
             let was_scope = entry.tracked.scope;
-            let scope = entry.tracked.event.scope(vm);
+            let scope = entry.tracked.shown.scope(vm);
             // The names are those of an earlier document.
-            let is_outdated = entry.tracked.missing.resources && scope == EventScope::Other;
+            let is_outdated =
+                entry.tracked.reported().resources.is_none() && scope == EventScope::Other;
             if !is_outdated {
                 entry.set_scope(scope, now);
             }
@@ -380,9 +335,10 @@ impl Tracker {
     }
 
     /// IMDS accepted the approval of an event.
-    pub fn record_approval(&mut self, id: &EventId, now: Timestamp) -> Option<Transition> {
+    pub fn record_approval(&mut self, id: &EventId, now: Moment) -> Option<Transition> {
         let entry = self.unapproved(id)?;
-        entry.tracked_mut().approval.accept(now);
+        let at = entry.tracked.time(now);
+        entry.tracked_mut().approval.accept(at);
         Some(entry.transition(TransitionKind::Approved, now))
     }
 
@@ -391,10 +347,11 @@ impl Tracker {
         &mut self,
         id: &EventId,
         may_be_accepted: bool,
-        now: Timestamp,
+        now: Moment,
     ) {
         if let Some(entry) = self.unapproved(id) {
-            entry.tracked_mut().approval.fail(may_be_accepted, now);
+            let at = entry.tracked.time(now);
+            entry.tracked_mut().approval.fail(may_be_accepted, at);
         }
     }
 

@@ -4,18 +4,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    evidence::Outcome,
-    tracked_event::{Interruption, Rescheduling, TrackedEvent},
-};
+use super::tracked_event::{Interruption, Outcome, Rescheduling, TrackedEvent};
 use crate::{
     azure::event::{EventScope, Status},
-    base::time::Timestamp,
+    base::time::Moment,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
-    pub at: Timestamp,
+    pub at: Moment,
     pub kind: TransitionKind,
     /// The event after the change.
     pub tracked: Arc<TrackedEvent>,

@@ -77,8 +77,8 @@ impl ExemplarCounter {
     fn add(&mut self, transition: &Transition) {
         self.count += 1;
         self.last = Some(LastEvent {
-            id: transition.tracked.event.id.clone(),
-            at: transition.at,
+            id: transition.tracked.shown.id.clone(),
+            at: transition.at.wall,
         });
     }
 }
@@ -133,7 +133,7 @@ impl EventCounters {
     /// Counts a transition. An event that came back and ends again is counted twice only if its outcome differs.
     pub fn count(&mut self, transition: &Transition) {
         let tracked = &transition.tracked;
-        let event = &tracked.event;
+        let event = &tracked.shown;
         // Otherwise an advisory that becomes maintenance of the same type would be counted twice.
         if event.is_other_advisory() {
             return;

@@ -101,7 +101,7 @@ impl AlertPusher {
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
             let now = self.clock.now();
             let is_waiting = self.retry_at > now.monotonic;
-            self.queue.update(&snapshot, now.wall);
+            self.queue.update(&snapshot, now);
             if self.is_due(is_last, is_waiting, now) {
                 let alerts = self.queue.next(&snapshot, now);
                 let is_accepted = self.push(&alerts, is_waiting).await;

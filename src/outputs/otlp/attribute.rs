@@ -50,7 +50,7 @@ impl Key {
 
 /// The attributes of an event. Unknown values are absent; an announcement has no outcome and no interruption.
 pub(super) fn of(tracked: &TrackedEvent, is_announcement: bool) -> Vec<KeyValue> {
-    let event = &tracked.event;
+    let event = &tracked.shown;
     let source = event.source.as_ref().map(Source::as_str);
     let not_before = event.not_before.map(Timestamp::rfc3339);
     let resources = event.resources.as_ref().map(|resources| {

@@ -65,6 +65,7 @@ pub(super) fn event(status: Status) -> Event {
         resources: Some(vec![OWN.into(), "_web_1".into()]),
         has_more_resources: false,
         not_before: Timestamp::from_unix_seconds(2_000),
+        is_duration_unknown: false,
         duration_seconds: Some(9),
         description: Some("Host server is undergoing maintenance.".into()),
         unknown_members: Vec::new(),

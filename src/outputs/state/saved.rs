@@ -64,7 +64,7 @@ impl SavedState {
             left = left.saturating_sub(json.len() + 1);
             kept.push(tracked);
         }
-        kept.sort_by(|one, other| one.event.id.cmp(&other.event.id));
+        kept.sort_by(|one, other| one.shown.id.cmp(&other.shown.id));
         Ok(kept)
     }
 

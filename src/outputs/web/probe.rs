@@ -51,7 +51,7 @@ pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> 
             is_ok: false,
             reason: format!(
                 "not serving: {} {}",
-                label_value(tracked.event.event_type.as_str()),
+                label_value(tracked.shown.event_type.as_str()),
                 start_text(seconds, start)
             ),
         },

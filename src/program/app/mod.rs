@@ -76,10 +76,10 @@ pub async fn run(
         textfile,
     } = config;
     let mut tasks = Tasks::new();
-    let now = clock.now();
     let boot_id = system::boot_id();
-    let opened = StateWriter::open(state, boot_id.as_deref(), random_id(), now);
+    let opened = StateWriter::open(state, boot_id.as_deref(), random_id(), clock.now());
     let (state, restored, journal) = opened.await?;
+    let clock = resumed(clock, restored.as_ref());
     let cursors = cursors(restored.as_ref(), &journal);
     let engine_config = EngineConfig {
         vm_name: imds.vm_name.clone(),
@@ -90,8 +90,8 @@ pub async fn run(
         journal,
         next_journal_id: random_id(),
     };
-    let engine = Engine::new(engine_config, restored, now);
-    let (publisher, snapshots) = watch::channel(Arc::new(engine.snapshot(now)));
+    let engine = Engine::new(engine_config, restored, clock.now());
+    let (publisher, snapshots) = watch::channel(Arc::new(engine.snapshot(clock.now())));
     let counters = Arc::new(OutputCounters::new(dropped_log_lines));
     let source = MetricSource {
         snapshots: snapshots.clone(),
@@ -118,6 +118,12 @@ pub async fn run(
         delays: system::ProcessDelays::watch(),
     };
     run_until(stop, runner, tasks).await
+}
+
+/// The clock goes on where that of an earlier process was.
+fn resumed(clock: Clock, restored: Option<&SavedState>) -> Clock {
+    let now = restored.map(|saved| saved.resume(clock.now()).monotonic);
+    now.map_or(clock, |now| clock.resume(now))
 }
 
 /// The id of a journal.

@@ -12,7 +12,7 @@ use crate::{
         imds::Client,
     },
     base::time::{Clock, Moment, Timestamp},
-    core::{engine::log_anomaly, lifecycle::WarmUp},
+    core::{engine::log_anomaly, lifecycle::WARM_UP},
     program::{CommandError, config::ImdsSettings, logs},
 };
 
@@ -168,7 +168,7 @@ pub(super) async fn read_first(
 
 /// Until when events may be missing from a document without any, since the request for it may have enabled the feature.
 pub(super) fn warming_up_until(document: &Document, now: Timestamp) -> Option<Timestamp> {
-    document.has_no_events().then(|| now.after(WarmUp::TIME))
+    document.has_no_events().then(|| now.after(WARM_UP))
 }
 
 /// What a document without events means.

@@ -72,7 +72,7 @@ fn see(tracker: &mut Tracker, events: &Value, seconds: u64) {
 }
 
 fn only(tracker: &Tracker) -> Arc<TrackedEvent> {
-    tracker.events().pop().unwrap()
+    tracker.events(at(0)).pop().unwrap()
 }
 
 fn word(decision: ApprovalDecision) -> String {
@@ -240,9 +240,7 @@ fn gaps(members: &Value) -> Vec<Circumstance> {
 /// Earlier transitions of the event.
 fn histories(table: &mut String, event: &Value) {
     let mut approved = seen(event);
-    approved
-        .record_approval(&EventId::new(ID), at(1).wall)
-        .unwrap();
+    approved.record_approval(&EventId::new(ID), at(1)).unwrap();
     row(table, "approved before", &only(&approved), Some(OWN), at(2));
     let mut moved = event.clone();
     moved["NotBefore"] = json!(at(1_800).wall.rfc1123());
@@ -304,7 +302,7 @@ fn contradictions(table: &mut String, event: &Value) {
     row("a member twice in the event", &once(&twice));
     let body = format!(r#"{{"DocumentIncarnation":1,"DocumentIncarnation":2,"Events":[{event}]}}"#);
     row("a member twice in the document", &seen_in(&body, Some(OWN)));
-    let unreadable = format!(r#"{event},{{"EventId":["{ID}"]}}"#);
+    let unreadable = format!(r#"{event},{{"ID":"{ID}"}}"#);
     row("an unreadable entry with its id", &once(&unreadable));
     for (name, other) in [
         ("EventSource", r#""eventsource":"Platform","EventSource""#),
@@ -425,7 +423,7 @@ proptest! {
     ) {
         let body = json!({ "DocumentIncarnation": 1, "Events": [event] });
         let tracker = seen_in(&body.to_string(), vm_name);
-        let Some(tracked) = tracker.events().pop() else { return Ok(()) };
+        let Some(tracked) = tracker.events(at(0)).pop() else { return Ok(()) };
         let delay_until = at(settings.delay.as_secs());
         let decision = decide(&tracked, &settings, certain(vm_name), delay_until, at(seconds));
         if !matches!(decision, ApprovalDecision::Due(_) | ApprovalDecision::Waiting { .. }) {

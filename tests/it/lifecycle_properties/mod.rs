@@ -94,7 +94,7 @@ fn start() -> Moment {
     )
 }
 
-/// The monotonic clock of a new process starts at about zero.
+/// The clock of a new process that only counts while the VM is awake starts at about zero.
 fn restarted() -> MonotonicTime {
     MonotonicTime::since_origin(Duration::from_secs(1))
 }
@@ -140,6 +140,7 @@ fn document(events: &[Option<Observed>; EVENTS], is_lossy: bool) -> Document {
                 .not_before
                 .map(|seconds| Timestamp::from_unix_seconds(1_794_906_000 + seconds).unwrap()),
             duration_seconds: None,
+            is_duration_unknown: false,
             description: None,
             unknown_members: Vec::new(),
         })
@@ -226,30 +227,30 @@ struct Reader {
 impl Reader {
     fn take(&mut self, transition: &Transition) {
         let tracked = &transition.tracked;
-        let before = self.pending.get(&tracked.event.id).copied();
+        let before = self.pending.get(&tracked.shown.id).copied();
         let (expected, after) = match &transition.kind {
-            TransitionKind::Announced if self.advisories.remove(&tracked.event.id) => {
+            TransitionKind::Announced if self.advisories.remove(&tracked.shown.id) => {
                 // `None` if the ended advisory expired before.
                 (before.filter(|is_pending| !is_pending), true)
             }
             // Maintenance that has become an advisory.
-            TransitionKind::Announced if is_advisory(&tracked.event) => {
+            TransitionKind::Announced if is_advisory(&tracked.shown) => {
                 (before.filter(|is_pending| !is_pending), true)
             }
             TransitionKind::Announced => (None, true),
             TransitionKind::Returned => {
-                self.advisories.remove(&tracked.event.id);
+                self.advisories.remove(&tracked.shown.id);
                 (Some(false), true)
             }
             TransitionKind::Ended(outcome) => {
                 assert_eq!(tracked.end.map(|end| end.outcome), Some(*outcome));
-                if is_advisory(&tracked.event) {
-                    self.advisories.insert(tracked.event.id.clone());
+                if is_advisory(&tracked.shown) {
+                    self.advisories.insert(tracked.shown.id.clone());
                 }
                 (Some(true), false)
             }
             TransitionKind::Started => {
-                assert!(!is_advisory(&tracked.event), "{transition:?}");
+                assert!(!is_advisory(&tracked.shown), "{transition:?}");
                 (Some(true), true)
             }
             TransitionKind::Rescheduled(_)
@@ -260,12 +261,12 @@ impl Reader {
             | TransitionKind::Interrupted(_) => (Some(true), true),
         };
         assert_eq!(before, expected, "{transition:?}");
-        self.pending.insert(tracked.event.id.clone(), after);
+        self.pending.insert(tracked.shown.id.clone(), after);
     }
 
     /// Removes the events that the engine no longer has, which must have ended.
     fn remove_expired(&mut self, events: &[Arc<TrackedEvent>]) {
-        let shown: BTreeSet<_> = events.iter().map(|tracked| &tracked.event.id).collect();
+        let shown: BTreeSet<_> = events.iter().map(|tracked| &tracked.shown.id).collect();
         self.pending.retain(|id, pending| {
             assert!(
                 !*pending || shown.contains(id),
@@ -275,7 +276,7 @@ impl Reader {
         });
         self.advisories.retain(|id| shown.contains(id));
         let pending = events.iter().filter(|tracked| tracked.is_pending());
-        let pending: BTreeSet<_> = pending.map(|tracked| &tracked.event.id).collect();
+        let pending: BTreeSet<_> = pending.map(|tracked| &tracked.shown.id).collect();
         let expected = self.pending.iter().filter(|(_, pending)| **pending);
         assert_eq!(pending, expected.map(|(id, _)| id).collect());
     }
@@ -292,7 +293,7 @@ fn assert_ended_ones_are_missing_for_a_minute(
 ) {
     for one in transitions {
         if matches!(one.kind, TransitionKind::Ended(_)) {
-            let since = missing_since[&one.tracked.event.id];
+            let since = missing_since[&one.tracked.shown.id];
             assert!(now.monotonic >= since + Duration::from_mins(1), "{one:?}");
         }
     }
@@ -345,7 +346,7 @@ proptest! {
                     }
                     if *is_lossy {
                         // An advisory ends if the document has its id as maintenance.
-                        let is_missing = |one: &Transition| document.events.iter().all(|event| event.id != one.tracked.event.id);
+                        let is_missing = |one: &Transition| document.events.iter().all(|event| event.id != one.tracked.shown.id);
                         let missing: Vec<_> = transitions.iter().filter(|one| is_missing(one)).cloned().collect();
                         assert_ended_ones_are_missing_for_a_minute(&missing, &missing_since, now);
                     }
@@ -381,7 +382,8 @@ proptest! {
                 Step::Restart { rebooted } => {
                     let boot = process.boot + u32::from(*rebooted);
                     let saved = process.stop(now);
-                    now.monotonic = restarted();
+                    now.awake = restarted();
+                    now = saved.resume(now);
                     missing_since.clear();
                     oracle.restart(*rebooted, now);
                     process = Process::start(boot, Some(saved), now);
@@ -391,7 +393,7 @@ proptest! {
             // An ended event that expired in this step expired before it was seen again.
             reader.pending.retain(|id, pending| {
                 let is_announced = |one: &Transition| {
-                    one.kind == TransitionKind::Announced && one.tracked.event.id == *id
+                    one.kind == TransitionKind::Announced && one.tracked.shown.id == *id
                 };
                 *pending || !transitions.iter().any(is_announced)
             });
@@ -442,15 +444,14 @@ proptest! {
         now = now.after(Duration::from_millis(away));
         let saved = through_a_file(stayed.driven.saved.as_ref().unwrap(), now.wall);
         prop_assert_eq!(&*saved.events, &*stayed.events(now));
-        let started = restarted();
-        let offset = now.monotonic - started;
-        let mut restarted = Process::start(0, Some(saved), Moment { monotonic: started, ..now });
+        let there = Moment { awake: restarted(), ..now };
+        prop_assert_eq!(saved.resume(there), there);
+        let mut restarted = Process::start(0, Some(saved), there);
         for (millis, events) in &after {
             now = now.after(Duration::from_millis(*millis));
             let document = document(events, false);
-            let there = Moment { monotonic: now.monotonic - offset, ..now };
-            prop_assert_eq!(restarted.observe(&document, there), stayed.observe(&document, now));
-            prop_assert_eq!(restarted.events(there), stayed.events(now));
+            prop_assert_eq!(restarted.observe(&document, now), stayed.observe(&document, now));
+            prop_assert_eq!(restarted.events(now), stayed.events(now));
         }
     }
 }

@@ -147,7 +147,7 @@ impl Oracle {
 
     pub(super) fn approve(&mut self, transitions: &[Transition]) {
         for one in transitions {
-            let seen = self.seen.get_mut(&one.tracked.event.id).unwrap();
+            let seen = self.seen.get_mut(&one.tracked.shown.id).unwrap();
             seen.was_approved |= one.kind == TransitionKind::Approved;
             seen.was_approved_elsewhere |= one.kind == TransitionKind::ApprovedElsewhere;
         }
@@ -190,7 +190,7 @@ impl Oracle {
         now: Moment,
     ) {
         for one in transitions {
-            let id = &one.tracked.event.id;
+            let id = &one.tracked.shown.id;
             match one.kind {
                 TransitionKind::Announced => drop(self.seen.insert(id.clone(), Seen::default())),
                 TransitionKind::Ended(outcome) => {

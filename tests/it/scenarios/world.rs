@@ -162,7 +162,7 @@ impl World {
             let (id, kind) = (line.field("event_id"), line.field("transition"));
             let Some(kind) = kind else { continue };
             let is_same = |it: &&Transition| {
-                (Some(it.tracked.event.id.as_str()), it.kind.as_str()) == (id, kind)
+                (Some(it.tracked.shown.id.as_str()), it.kind.as_str()) == (id, kind)
             };
             let position = entries.iter().position(is_same);
             describe(
@@ -213,6 +213,7 @@ impl World {
                 self.advance(*length);
                 if *is_monotonic_stopped {
                     self.driven.now.monotonic = before.monotonic + PERIOD;
+                    self.driven.now.awake = before.awake + PERIOD;
                 }
                 // It began when the next poll was due.
                 self.late = lateness(before, self.driven.now, Duration::ZERO);
@@ -235,7 +236,7 @@ impl World {
         }
     }
 
-    /// A new process: it counts from zero. Its monotonic clock starts at zero.
+    /// A new process: it counts from zero.
     fn start(&mut self, rebooted: bool) {
         assert!(!self.is_running, "it runs");
         self.has_rebooted |= rebooted;
@@ -319,7 +320,7 @@ fn describe(transition: &Transition, report: &mut String) {
             format!(
                 ": from {} to {}",
                 was.as_str(),
-                tracked.event.status.as_str()
+                tracked.shown.status.as_str()
             )
         }
         TransitionKind::Interrupted(it) => {
@@ -332,7 +333,7 @@ fn describe(transition: &Transition, report: &mut String) {
         | TransitionKind::ApprovedElsewhere
         | TransitionKind::Returned => String::new(),
     };
-    let event = &tracked.event;
+    let event = &tracked.shown;
     let kind = transition.kind.as_str();
     writeln!(
         report,

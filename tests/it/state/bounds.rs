@@ -18,8 +18,8 @@ fn large(events: &[(EventScope, Option<u64>)]) -> SavedState {
     let model = Arc::clone(&state.events[0]);
     let event = |(number, (scope, ended))| {
         let mut tracked = (*model).clone();
-        tracked.event.id = EventId::new(&format!("{number:04}"));
-        tracked.event.description = Some("x".repeat(1 << 20).into());
+        tracked.shown.id = EventId::new(&format!("{number:04}"));
+        tracked.shown.description = Some("x".repeat(1 << 20).into());
         tracked.scope = scope;
         tracked.end = Option::map(ended, |seconds| End {
             at: at().before(Duration::from_secs(seconds)),
@@ -50,7 +50,7 @@ fn a_state_that_is_too_large_leaves_out_the_oldest_ended_events_first() {
     let Found::State(read) = directory.read(at()) else {
         panic!("no state")
     };
-    let ids: Vec<_> = read.events.iter().map(|it| it.event.id.as_str()).collect();
+    let ids: Vec<_> = read.events.iter().map(|it| it.shown.id.as_str()).collect();
     let expected: Vec<_> = (11..26).map(|number| format!("{number:04}")).collect();
     assert_eq!(ids, expected, "nine of twenty ended events");
     events.extend([(EventScope::Own, None); 12]);

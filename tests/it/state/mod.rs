@@ -19,7 +19,7 @@ use azure_scheduled_events_exporter::{
     document,
     engine::SavedState,
     lifecycle::Tracker,
-    time::{Moment, Timestamp},
+    time::{Moment, MonotonicTime, Timestamp},
 };
 
 use crate::support::{
@@ -55,18 +55,23 @@ fn saved_at(wall: Timestamp, event_type: &str) -> SavedState {
     );
     let mut tracker = Tracker::new(Duration::from_mins(10));
     let (document, _) = document::parse(body.as_bytes()).unwrap();
-    tracker.observe(&document, Some("web_0"), Moment::new(wall, Duration::ZERO));
+    let now = Moment::new(wall, Duration::from_hours(1));
+    tracker.observe(&document, Some("web_0"), now);
     SavedState {
         boot_id: Some("a-boot".to_owned()),
         heartbeat_at: wall,
-        document_at: Some(wall),
+        monotonic: now.monotonic,
+        document_at: Some(Moment {
+            awake: MonotonicTime::default(),
+            ..now
+        }),
         document_incarnation: Some(2),
-        warming_up_until: None,
+        warm_up_until: None,
         vm_name: Some("web_0".to_owned()),
         metadata_name: None,
         vm_id: None,
         journal: None,
-        events: tracker.events(),
+        events: tracker.events(now),
     }
 }
 

@@ -1,6 +1,6 @@
 //! State across restarts of the exporter.
 
-use std::{fs, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
     engine::SavedState, journal::Journal, state::Directory, time::Timestamp,
@@ -58,9 +58,12 @@ async fn known_events_survive_a_kill() {
     assert_eq!(metrics.value(observed), Some(0.0), "the event is not new");
 }
 
-/// A state written two minutes ago, in another boot.
+/// A state written two minutes ago, in another boot, half a minute before `NotBefore`.
 fn state_of_previous_boot(event_type: &str) -> SavedState {
-    saved_at(Timestamp::now().before(Duration::from_mins(2)), event_type)
+    let mut saved = saved_at(Timestamp::now().before(Duration::from_mins(2)), event_type);
+    let due = saved.heartbeat_at.after(Duration::from_secs(30));
+    Arc::make_mut(&mut saved.events[0]).shown.not_before = Some(due);
+    saved
 }
 
 #[tokio::test]

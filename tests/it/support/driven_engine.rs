@@ -86,6 +86,7 @@ impl DrivenEngine {
 
     /// A new process, which restores the last state that was saved.
     pub(crate) fn restart(&mut self, mut config: EngineConfig, now: Moment) {
+        let now = self.saved.as_ref().map_or(now, |saved| saved.resume(now));
         self.now = now;
         if let Some(saved) = self.saved.as_ref().and_then(|it| it.journal.as_ref()) {
             let entries = self.written.after(0).map(|it| Entry::clone(it)).collect();

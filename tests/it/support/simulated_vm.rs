@@ -11,7 +11,7 @@ use azure_scheduled_events_exporter::{
     approval::ApprovalPolicy,
     engine::{EngineConfig, Input, SavedState},
     server::ServerLimits,
-    time::{Moment, Timestamp},
+    time::{Moment, MonotonicTime, Timestamp},
 };
 use serde_json::{Value, json};
 
@@ -33,6 +33,8 @@ pub(crate) struct SimulatedVm {
     server: TestServer,
     /// The clock of the web service.
     clock: Arc<Mutex<Moment>>,
+    /// The start of the process.
+    started: MonotonicTime,
 }
 
 impl Deref for SimulatedVm {
@@ -52,7 +54,7 @@ impl DerefMut for SimulatedVm {
 fn start() -> Moment {
     Moment::new(
         Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
-        Duration::from_secs(1_000),
+        Duration::from_mins(29_915_100),
     )
 }
 
@@ -142,18 +144,28 @@ impl SimulatedVm {
             driven,
             server,
             clock,
+            started: now.monotonic,
         }
     }
 
     /// Lets both clocks run until this many seconds after the start, by the monotonic clock.
     pub(crate) fn wait_until(&mut self, seconds: u64) {
-        let elapsed = self.now.monotonic - start().monotonic;
+        let elapsed = self.now.monotonic - self.started;
         let rest = Duration::from_secs(seconds).checked_sub(elapsed);
         self.now = self.now.after(rest.expect("the time does not go back"));
     }
 
     pub(crate) fn set_wall_clock(&mut self, wall: Timestamp) {
         self.now.wall = wall;
+    }
+
+    /// The VM is suspended for so long.
+    pub(crate) fn suspend(&mut self, length: Duration) {
+        let awake = self.now.awake;
+        self.now = Moment {
+            awake,
+            ..self.now.after(length)
+        };
     }
 
     pub(crate) fn wall_clock(&self) -> Timestamp {
@@ -221,8 +233,7 @@ impl SimulatedVm {
         self.emitted.clear();
     }
 
-    /// The process ends, and another one restores the state from a file after `elapsed`. Its monotonic clock starts at
-    /// the same value as that of the first one.
+    /// The process ends, and another one restores the state from a file after `elapsed`.
     pub(crate) fn restart_process(&mut self, elapsed: Duration) {
         let now = Moment {
             wall: self.now.wall.after(elapsed),
@@ -231,6 +242,7 @@ impl SimulatedVm {
         self.saved = Some(through_a_file(&self.saved_state(), now.wall));
         let config = config(self.policy, self.vm_name);
         self.restart(config, now);
+        self.started = self.now.monotonic;
     }
 
     pub(crate) fn get(&self, path: &str) -> (u16, String) {

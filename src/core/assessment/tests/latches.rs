@@ -4,7 +4,7 @@ use super::*;
 
 /// Alert, type and source of the only alert.
 fn labels(tracked: &TrackedEvent, seconds: i64) -> (AlertRule, EventType, String) {
-    let alerts = alerts(tracked, at(seconds)).into_iter();
+    let alerts = alerts(tracked, moment(seconds)).into_iter();
     let notified: Vec<_> = alerts.filter(|alert| alert.rule.is_notified()).collect();
     let [alert] = notified.try_into().unwrap();
     (
@@ -52,10 +52,10 @@ fn rescheduled(mut tracked: TrackedEvent, seconds: i64, to: i64) -> TrackedEvent
     tracked.was_imminent = tracked.has_been_imminent(at(seconds));
     tracked.reschedulings.push(Rescheduling {
         at: at(seconds),
-        from: tracked.event.not_before,
+        from: tracked.shown.not_before,
         to: at(to),
     });
-    tracked.event.not_before = Some(at(to));
+    tracked.shown.not_before = Some(at(to));
     tracked
 }
 
@@ -99,18 +99,18 @@ fn postponement_from_hours_to_days_ahead_is_no_new_alert() {
 fn urgent_reboot_that_becomes_a_redeploy_keeps_its_labels() {
     let mut changed = platform("Reboot", Some(900));
     let before = labels(&changed, 0);
-    changed.former_kinds.push(changed.event.kind());
-    changed.event.event_type = EventType::Redeploy;
+    changed.former_kinds.push(changed.shown.kind());
+    changed.shown.event_type = EventType::Redeploy;
     assert_eq!(labels(&changed, 0), before);
-    let summary = message(&changed, &snapshot([]), at(0)).summary;
+    let summary = message(&changed, &snapshot([]), moment(0)).summary;
     assert!(summary.starts_with("Redeploy of web_1 at"), "{summary}");
 }
 
 #[test]
 fn alerts_of_a_former_type_source_or_duration_do_not_apply_any_more() {
     let mut changed = freeze(None, Some(900));
-    changed.former_kinds.push(changed.event.kind());
-    changed.event.event_type = EventType::Reboot;
+    changed.former_kinds.push(changed.shown.kind());
+    changed.shown.event_type = EventType::Reboot;
     changed.urgent_type = EventType::Reboot;
     assert_alerts(&[(changed.clone(), 0, &["Reboot critical", "-Freeze warning"])]);
     // Until the event is gone.
@@ -121,14 +121,14 @@ fn alerts_of_a_former_type_source_or_duration_do_not_apply_any_more() {
     )]);
 
     let mut shorter = freeze(Some(30), Some(900));
-    shorter.former_kinds.push(shorter.event.kind());
-    shorter.event.duration_seconds = Some(5);
+    shorter.former_kinds.push(shorter.shown.kind());
+    shorter.shown.duration_seconds = Some(5);
     assert_alerts(&[(shorter, 0, &["Freeze info", "-Freeze warning"])]);
 
     let mut preempt = tracked("Preempt", "", Some(30));
-    preempt.former_kinds.push(preempt.event.kind());
-    preempt.event.source = Some(Source::Platform);
-    let sources = alerts(&preempt, at(0))
+    preempt.former_kinds.push(preempt.shown.kind());
+    preempt.shown.source = Some(Source::Platform);
+    let sources = alerts(&preempt, moment(0))
         .into_iter()
         .filter(|alert| alert.rule.is_notified());
     let sources: Vec<_> = sources.map(|alert| (alert.source, alert.state)).collect();
@@ -166,7 +166,7 @@ fn started_event_is_stuck_after_half_an_hour() {
 
 /// Whether the alert for inhibition applies; `None` if it never did.
 fn in_progress(tracked: &TrackedEvent, seconds: i64) -> Option<bool> {
-    let alerts = alerts(tracked, at(seconds));
+    let alerts = alerts(tracked, moment(seconds));
     let alert = alerts.iter().find(|alert| !alert.rule.is_notified())?;
     assert_eq!(alert.rule.name, "AzureScheduledEventInProgress");
     Some(alert.state == AlertState::Firing)
@@ -218,8 +218,8 @@ fn alert_for_inhibition_that_does_not_apply_any_more_says_so() {
     assert_eq!(in_progress(&unannounced, 61), Some(true));
     assert_eq!(in_progress(&unannounced, 360), Some(false));
     let mut harmless = platform("Reboot", Some(100));
-    harmless.former_kinds.push(harmless.event.kind());
-    harmless.event.status = Status::Advisory;
+    harmless.former_kinds.push(harmless.shown.kind());
+    harmless.shown.status = Status::Advisory;
     assert_eq!(in_progress(&harmless, 1), Some(false));
 }
 
@@ -234,8 +234,8 @@ fn approved_restart_is_critical_however_far_ahead_it_is() {
 #[test]
 fn series_of_types_that_are_equal_as_labels_are_one() {
     let mut changed = platform("Foo\u{1}", None);
-    changed.former_kinds.push(changed.event.kind());
-    changed.event.event_type = EventType::new("Foo\u{2}");
+    changed.former_kinds.push(changed.shown.kind());
+    changed.shown.event_type = EventType::new("Foo\u{2}");
     assert_alerts(&[(changed, 0, &["UnknownType warning"])]);
 }
 

@@ -4,7 +4,7 @@ mod latches;
 mod texts;
 
 use super::{
-    fixtures::{at, ended, freeze, platform, snapshot, started, tracked},
+    fixtures::{at, ended, freeze, moment, platform, snapshot, started, tracked},
     *,
 };
 use crate::{
@@ -23,7 +23,7 @@ fn names(tracked: &TrackedEvent, seconds: i64) -> Vec<String> {
         let name = alert.rule.name.trim_start_matches("AzureScheduledEvent");
         format!("{state}{name} {}", alert.rule.severity)
     };
-    let alerts = alerts(tracked, at(seconds)).into_iter();
+    let alerts = alerts(tracked, moment(seconds)).into_iter();
     let notified = alerts.filter(|alert| alert.rule.is_notified());
     notified.map(name).collect()
 }
@@ -146,7 +146,7 @@ fn priority_is_by_start_then_severity_then_time() {
         (started(platform("Reboot", Some(0)), 0), 23.0),
     ];
     for (tracked, expected) in cases {
-        let priority = priority(&tracked, at(0));
+        let priority = priority(&tracked, moment(0));
         assert!((priority - expected).abs() < 1e-9, "{priority}, {expected}");
     }
 }
@@ -155,7 +155,7 @@ fn priority_is_by_start_then_severity_then_time() {
 fn advisory_has_one_alert_of_severity_info_whatever_its_not_before_is() {
     for not_before in [None, Some(-5), Some(30), Some(900), Some(86_400)] {
         let mut preempt = platform("Preempt", not_before);
-        preempt.event.status = Status::Advisory;
+        preempt.shown.status = Status::Advisory;
         let rebalance = platform("SpotRebalanceRecommendation", not_before);
         for advisory in [preempt, rebalance] {
             assert_alerts(&[
@@ -203,7 +203,7 @@ fn event_is_open_while_the_last_poll_lists_it() {
     let now = snapshot.as_of;
     assert_eq!(is_open(&reboot, &snapshot, now), Some(true));
     let mut missing = reboot.clone();
-    missing.last_listed_at = Some(at(0));
+    missing.last_listed_at = Some(moment(0));
     assert_eq!(is_open(&missing, &snapshot, now), None);
     let over = ended(reboot.clone(), 60);
     assert_eq!(is_open(&over, &snapshot, now), Some(false));
@@ -220,7 +220,7 @@ fn freezes_of_0_s_and_advisories_do_not_interrupt_the_vm() {
     assert!(interrupts_vm(&freeze(Some(1), None)));
     assert!(interrupts_vm(&platform("Quarantine", None)));
     let mut reboot = platform("Reboot", None);
-    reboot.event.duration_seconds = Some(0);
+    reboot.shown.duration_seconds = Some(0);
     assert!(
         interrupts_vm(&reboot),
         "a restart stops the VM whatever its duration is"

@@ -22,7 +22,7 @@ fn with_identity(identity: Identity) -> Snapshot {
 }
 
 fn to_do(tracked: &TrackedEvent, snapshot: &Snapshot, seconds: i64) -> Option<String> {
-    let description = message(tracked, snapshot, at(seconds)).description;
+    let description = message(tracked, snapshot, moment(seconds)).description;
     let line = description
         .lines()
         .find_map(|line| line.strip_prefix("To do: "));
@@ -38,7 +38,7 @@ fn advice_to_redeploy_has_the_command_for_a_vm_without_a_scale_set() {
     let command = format!("{text} (az vm redeploy -g rg-1 -n web_1 --subscription b7), {other}");
     assert_eq!(to_do(&ahead, identity()).unwrap(), command);
     let mut two = ahead.clone();
-    two.event.resources = Some(vec!["web_0".into(), "web_1".into()]);
+    two.shown.resources = Some(vec!["web_0".into(), "web_1".into()]);
     let command = format!("{text} (az vm redeploy -g rg-1 -n NAME --subscription b7), {other}");
     assert_eq!(to_do(&two, identity()).unwrap(), command);
     for unfit in [
@@ -95,7 +95,7 @@ fn advice_to_redeploy_is_in_the_words_about_every_event_with_an_hour_of_notice()
 }
 
 fn summary(tracked: &TrackedEvent, seconds: i64) -> String {
-    message(tracked, &snapshot([]), at(seconds)).summary
+    message(tracked, &snapshot([]), moment(seconds)).summary
 }
 
 fn over(tracked: TrackedEvent, outcome: Outcome, interruption: Option<f64>) -> TrackedEvent {
@@ -115,7 +115,7 @@ fn over(tracked: TrackedEvent, outcome: Outcome, interruption: Option<f64>) -> T
 
 fn advisory(event_type: &str) -> TrackedEvent {
     let mut advisory = platform(event_type, None);
-    advisory.event.status = Status::Advisory;
+    advisory.shown.status = Status::Advisory;
     advisory
 }
 
@@ -184,7 +184,7 @@ fn summary_says_that_an_approval_can_start_the_event_earlier() {
         summary(&approved, 92),
         "Reboot of web_1 is approved, at any moment"
     );
-    assert_eq!(message(&approved, &snapshot([]), at(92)).since, at(91));
+    assert_eq!(message(&approved, &snapshot([]), moment(92)).since, at(91));
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn summary_is_the_same_on_every_vm_and_counts_the_other_vms() {
         (&["web_1"], "web_1"),
     ] {
         let names = resources.iter().map(|name| (*name).into());
-        reboot.event.resources = Some(names.collect());
+        reboot.shown.resources = Some(names.collect());
         let expected = format!("Reboot of {expected} at 14:00 UTC");
         assert_eq!(summary(&reboot, 0), expected);
     }
@@ -281,21 +281,21 @@ fn summary_is_the_same_on_every_vm_and_counts_the_other_vms() {
 #[test]
 fn words_change_with_the_event_and_not_with_time() {
     let mut reboot = platform("Reboot", Some(900));
-    let first = message(&reboot, &snapshot([]), at(0));
+    let first = message(&reboot, &snapshot([]), moment(0));
     assert_eq!(first.since, at(0));
-    assert_eq!(message(&reboot, &snapshot([]), at(899)), first);
+    assert_eq!(message(&reboot, &snapshot([]), moment(899)), first);
     reboot.changed_at = at(300);
-    reboot.event.duration_seconds = Some(30);
-    let changed = message(&reboot, &snapshot([]), at(301));
+    reboot.shown.duration_seconds = Some(30);
+    let changed = message(&reboot, &snapshot([]), moment(301));
     assert_eq!(changed.since, at(300));
     assert_ne!(changed.description, first.description);
     let running = started(reboot, 300);
-    let stuck = message(&running, &snapshot([]), at(9_000));
+    let stuck = message(&running, &snapshot([]), moment(9_000));
     assert_eq!(stuck.since, at(300 + 1_800));
 }
 
 fn description(tracked: &TrackedEvent, snapshot: &Snapshot, seconds: i64) -> String {
-    message(tracked, snapshot, at(seconds)).description
+    message(tracked, snapshot, moment(seconds)).description
 }
 
 #[test]
@@ -311,8 +311,8 @@ fn description_has_a_line_for_each_property_with_a_value() {
          Event: A1B2C3D4-0000-4000-8000-000000000001"
     );
     let mut freeze = started(freeze(Some(9), Some(899)), 899);
-    freeze.event.source = None;
-    freeze.event.description = Some("Host \"A\"\nis updated".into());
+    freeze.shown.source = None;
+    freeze.shown.description = Some("Host \"A\"\nis updated".into());
     let scale_set = "web".to_owned();
     let snapshot = with_identity(Identity {
         scale_set,
@@ -340,7 +340,7 @@ fn description_of_an_ended_event_says_what_became_of_it() {
         until: at(950),
         length: Duration::from_secs(42),
     }];
-    over.event.resources = None;
+    over.shown.resources = None;
     assert_eq!(
         description(&over, &snapshot([]), 990),
         "VM: web_1\n\
@@ -360,12 +360,12 @@ fn description_names_at_most_ten_vms_and_counts_all_once() {
         let text = description(reboot, &snapshot([]), 0);
         text.lines().next().unwrap().to_owned()
     };
-    reboot.event.resources = Some((0..10).map(|n| format!("web_{n}").into()).collect());
+    reboot.shown.resources = Some((0..10).map(|n| format!("web_{n}").into()).collect());
     assert_eq!(
         line(&reboot),
         "VMs: web_0, web_1, web_2, web_3, web_4, web_5, web_6, web_7, web_8, web_9 (10)"
     );
-    reboot.event.resources = Some((0..14).map(|n| format!("web_{n}").into()).collect());
+    reboot.shown.resources = Some((0..14).map(|n| format!("web_{n}").into()).collect());
     assert_eq!(
         line(&reboot),
         "VMs: web_0, web_1, web_10, web_11, web_12, web_13, web_2, web_3, web_4, web_5 and 4 more (14)"
@@ -376,13 +376,13 @@ fn description_names_at_most_ten_vms_and_counts_all_once() {
 fn texts_have_at_most_1000_bytes_and_keep_the_id_while_they_can() {
     let mut long = platform("Redeploy", Some(604_800));
     let names = (0..20).map(|n| format!("{n}{}", "é".repeat(62)).into());
-    long.event.resources = Some(names.collect());
-    long.event.description = Some("ü".repeat(256).into());
+    long.shown.resources = Some(names.collect());
+    long.shown.description = Some("ü".repeat(256).into());
     let identity = Identity {
         scale_set: "s".repeat(64),
         ..identity()
     };
-    let fits = message(&long, &with_identity(identity), at(0));
+    let fits = message(&long, &with_identity(identity), moment(0));
     assert!(
         fits.description.len() <= 1_000,
         "{}",
@@ -392,7 +392,7 @@ fn texts_have_at_most_1000_bytes_and_keep_the_id_while_they_can() {
         fits.description
             .ends_with("Event: A1B2C3D4-0000-4000-8000-000000000001")
     );
-    long.event.resources = Some(vec!["\u{1f600}".repeat(300).into()]);
-    let cut = message(&long, &snapshot([]), at(0));
+    long.shown.resources = Some(vec!["\u{1f600}".repeat(300).into()]);
+    let cut = message(&long, &snapshot([]), moment(0));
     assert!(cut.summary.len() <= 1_000 && cut.description.len() <= 1_000);
 }

@@ -10,7 +10,10 @@ use serde::Serialize;
 
 use crate::{
     azure::event::EventScope,
-    base::{text::label_value, time::Timestamp},
+    base::{
+        text::label_value,
+        time::{Moment, Timestamp},
+    },
     core::{
         assessment::{self, AlertRule, AlertState, EventAlert},
         lifecycle::TrackedEvent,
@@ -113,10 +116,10 @@ impl Match {
         insert("alertname", self.rule.name);
         insert("severity", self.rule.severity);
         insert("event_type", self.rule.event_type(tracked).as_str());
-        if let Some(source) = tracked.event.source_text() {
+        if let Some(source) = tracked.shown.source_text() {
             insert("event_source", source);
         }
-        let id = tracked.event.id.label().into_owned();
+        let id = tracked.shown.id.label().into_owned();
         labels.insert("event_id".to_owned(), id);
         labels
     }
@@ -127,7 +130,7 @@ impl Match {
         tracked: &TrackedEvent,
         snapshot: &Snapshot,
         labels: Labels,
-        now: Timestamp,
+        now: Moment,
     ) -> Alert {
         let message = match self.resolved_at {
             Some(_) => assessment::message_without_advice(tracked, snapshot, now),
@@ -141,7 +144,7 @@ impl Match {
         ]);
         let ends_at = match self.resolved_at {
             Some(at) => self.ends_at(at),
-            None => now.after(self.time_to_live(tracked, now)),
+            None => now.wall.after(self.time_to_live(tracked, now.wall)),
         };
         Alert {
             labels,
@@ -154,13 +157,13 @@ impl Match {
     }
 
     fn time_to_live(self, tracked: &TrackedEvent, now: Timestamp) -> Duration {
-        let not_before = tracked.event.not_before;
+        let not_before = tracked.shown.not_before;
         let is_due = tracked.running_since().is_some()
             || not_before.is_none_or(|not_before| not_before <= now.after(ALERT_TTL));
         // An alert about an approval ends when the restart begins.
-        let is_restart = tracked.event.event_type.restarts_vm()
+        let is_restart = tracked.shown.event_type.restarts_vm()
             && tracked.scope == EventScope::Own
-            && !tracked.event.is_advisory()
+            && !tracked.shown.is_advisory()
             && !self.rule.ends_with_start();
         if is_restart && is_due {
             RESTART_TTL
@@ -171,7 +174,7 @@ impl Match {
 }
 
 /// The alerts of an event that fire at `now` or, after its end or after it left this VM, those that fired then.
-pub(super) fn matches(tracked: &TrackedEvent, now: Timestamp) -> impl Iterator<Item = Match> {
+pub(super) fn matches(tracked: &TrackedEvent, now: Moment) -> impl Iterator<Item = Match> {
     let alerts = assessment::alerts(tracked, now).into_iter();
     alerts.filter_map(Match::new)
 }

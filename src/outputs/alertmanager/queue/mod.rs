@@ -92,7 +92,7 @@ impl AlertQueue {
             if is_news || known.is_sent_again(&self.timing, is_blind, now.wall) {
                 known.is_tried = true;
                 let (tracked, labels) = (&known.tracked, labels.clone());
-                let alert = known.matched.alert(tracked, snapshot, labels, now.wall);
+                let alert = known.matched.alert(tracked, snapshot, labels, now);
                 if is_news { &mut news } else { &mut again }.push(alert);
             }
         }
@@ -117,7 +117,7 @@ impl AlertQueue {
     }
 
     /// Takes over the events of a snapshot.
-    pub fn update(&mut self, snapshot: &Snapshot, now: Timestamp) {
+    pub fn update(&mut self, snapshot: &Snapshot, now: Moment) {
         if snapshot.poll.last_success.is_none() {
             // The events are those of an earlier process.
             return;
@@ -142,12 +142,12 @@ impl AlertQueue {
             self.alerts.insert(labels, alert);
         }
         let tracked: HashMap<_, _> = events()
-            .map(|tracked| (&tracked.event.id, tracked))
+            .map(|tracked| (&tracked.shown.id, tracked))
             .collect();
         for (labels, known) in before {
-            let event = tracked.get(&known.tracked.event.id);
-            if let Some(alert) = known.without_match(event.copied(), now) {
-                let is_over = alert.is_over(&self.timing, now);
+            let event = tracked.get(&known.tracked.shown.id);
+            if let Some(alert) = known.without_match(event.copied(), now.wall) {
+                let is_over = alert.is_over(&self.timing, now.wall);
                 if !is_over {
                     self.alerts.insert(labels, alert);
                 }
@@ -210,7 +210,7 @@ impl KnownAlert {
 
     /// The event goes on without this VM, and the VMs that it still names send the alert.
     fn is_left_to_others(&self) -> bool {
-        let names = self.tracked.event.resources.as_ref();
+        let names = self.tracked.shown.resources.as_ref();
         self.tracked.scope == EventScope::Other
             && self.tracked.left_at.is_some()
             && self.tracked.is_pending()

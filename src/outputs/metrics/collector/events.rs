@@ -31,10 +31,10 @@ pub(super) fn write(
 ) -> fmt::Result {
     let events = labelled(snapshot.exposed(options.scope));
     let all = snapshot.events.iter().map(AsRef::as_ref);
-    let own = labelled(all.filter(|tracked| assessment::concerns_vm(tracked, now.wall)));
+    let own = labelled(all.filter(|tracked| assessment::concerns_vm(tracked, now)));
     write(alerts(&own, now))?;
     write(gauge(&catalog::EVENT_DURATION, &events, |tracked| {
-        tracked.event.duration_seconds.map(|s| s as f64)
+        tracked.shown.duration_seconds.map(|s| s as f64)
     }))?;
     write(ended(&events))?;
     write(gauge(&catalog::EVENT_FIRST_SEEN, &events, |tracked| {
@@ -46,7 +46,7 @@ pub(super) fn write(
         tracked.countdown_seconds(now.wall)
     }))?;
     write(gauge(&catalog::EVENT_NOT_BEFORE, &events, |tracked| {
-        Some(tracked.event.not_before?.as_unix_seconds())
+        Some(tracked.shown.not_before?.as_unix_seconds())
     }))?;
     let interruption = &catalog::EVENT_OBSERVED_INTERRUPTION;
     write(gauge(interruption, &events, |tracked| {
@@ -58,8 +58,8 @@ pub(super) fn write(
         write(resource_info(&events))?;
     }
     write(gauge(&catalog::EVENT_RESOURCES, &events, |tracked| {
-        let names = tracked.event.resources.as_ref();
-        let all = names.filter(|_| !tracked.event.has_more_resources);
+        let names = tracked.shown.resources.as_ref();
+        let all = names.filter(|_| !tracked.shown.has_more_resources);
         Some(all?.len() as f64)
     }))?;
     write(gauge(&catalog::EVENT_STARTED, &events, |tracked| {
@@ -78,11 +78,11 @@ struct EventLabels<'a> {
 
 impl<'a> EventLabels<'a> {
     fn new(tracked: &'a TrackedEvent) -> Self {
-        let source = tracked.event.source.as_ref().map_or("", Source::as_str);
+        let source = tracked.shown.source.as_ref().map_or("", Source::as_str);
         Self {
             tracked,
-            event_id: tracked.event.id.label(),
-            event_type: label_value(tracked.event.event_type.as_str()),
+            event_id: tracked.shown.id.label(),
+            event_type: label_value(tracked.shown.event_type.as_str()),
             source: label_value(source),
         }
     }
@@ -135,7 +135,7 @@ fn ended<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
 
 fn info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
     let info = events.iter().map(|labels| {
-        let event = &labels.tracked.event;
+        let event = &labels.tracked.shown;
         let resource_type = event.resource_type.as_deref().unwrap_or_default();
         let description = event.description.as_deref().unwrap_or_default();
         let own = [
@@ -151,7 +151,7 @@ fn info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
 fn status<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
     let states = events.iter().flat_map(|event| {
         let ended = event.tracked.phase() == Phase::Ended;
-        let status = &event.tracked.event.status;
+        let status = &event.tracked.shown.status;
         let known = [
             ("Scheduled", !ended && *status == Status::Scheduled),
             ("Started", !ended && *status == Status::Started),
@@ -169,7 +169,7 @@ fn status<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
 fn resource_info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
     let resources = events.iter().flat_map(|event| {
         // Names that differ only in characters that labels do not show would be duplicate series.
-        let names = event.tracked.event.resources.iter().flatten();
+        let names = event.tracked.shown.resources.iter().flatten();
         let names: BTreeSet<_> = names.map(|name| label_value(resource_name(name))).collect();
         let labels = move |name| [event.id(), ("resource", name)];
         names.into_iter().map(move |name| (labels(name), true))
@@ -179,7 +179,7 @@ fn resource_info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
 
 fn alerts<'a>(own: &'a [EventLabels<'_>], now: Moment) -> Family<'a> {
     let alerts = own.iter().flat_map(|event| {
-        let alerts = assessment::alerts(event.tracked, now.wall).into_iter();
+        let alerts = assessment::alerts(event.tracked, now).into_iter();
         alerts.map(|alert| {
             let labels = [
                 event.id(),
@@ -196,7 +196,7 @@ fn alerts<'a>(own: &'a [EventLabels<'_>], now: Moment) -> Family<'a> {
 
 fn messages<'a>(own: &'a [EventLabels<'_>], snapshot: &Snapshot, now: Moment) -> Family<'a> {
     let messages = own.iter().map(|event| {
-        let message = assessment::message(event.tracked, snapshot, now.wall);
+        let message = assessment::message(event.tracked, snapshot, now);
         let labels = [
             event.id(),
             ("summary", message.summary.into()),
@@ -221,7 +221,7 @@ fn priority<'a>(own: &'a [EventLabels<'_>], snapshot: &'a Snapshot, now: Moment)
     let vm_name = snapshot.vm_name.as_deref().unwrap_or_default();
     let maintenance = own
         .iter()
-        .filter(|event| !event.tracked.event.is_advisory());
+        .filter(|event| !event.tracked.shown.is_advisory());
     let priority = maintenance.map(move |event| {
         let labels = [
             event.id(),
@@ -229,7 +229,7 @@ fn priority<'a>(own: &'a [EventLabels<'_>], snapshot: &'a Snapshot, now: Moment)
             ("vm_name", label_value(vm_name)),
             ("vm_scale_set", label_value(scale_set)),
         ];
-        (labels, assessment::priority(event.tracked, now.wall))
+        (labels, assessment::priority(event.tracked, now))
     });
     Family::new(&catalog::EVENT_PRIORITY, priority)
 }

@@ -128,7 +128,7 @@ impl Scrape {
         });
         let mut counts: BTreeMap<_, _> = zeros.collect();
         for tracked in events {
-            let event_type = TypeLabel::from(&tracked.event.event_type);
+            let event_type = TypeLabel::from(&tracked.shown.event_type);
             *counts.entry((event_type, tracked.scope)).or_default() += 1;
         }
         let counts = counts.into_iter().map(|((event_type, scope), count)| {

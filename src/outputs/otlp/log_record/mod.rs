@@ -20,7 +20,10 @@ use super::{
 };
 use crate::{
     azure::event::{EventScope, Source},
-    base::{label::label_values, time::Timestamp},
+    base::{
+        label::label_values,
+        time::{Moment, Timestamp},
+    },
     core::{
         assessment,
         lifecycle::{Rescheduling, TrackedEvent, Transition, TransitionKind},
@@ -65,7 +68,7 @@ pub fn records(transition: &Transition, vm: &str, snapshot: &Snapshot) -> Vec<Sd
 
 /// What the log records of a transition say: one change each, with its time. An event that was found to name this VM
 /// after it was first seen has its announcement, start and end so far.
-pub(super) fn changes(transition: &Transition) -> Vec<(TransitionKind, Timestamp)> {
+pub(super) fn changes(transition: &Transition) -> Vec<(TransitionKind, Moment)> {
     let tracked = transition.tracked.as_ref();
     let is_own = tracked.scope == EventScope::Own;
     let was_own = match transition.kind {
@@ -78,7 +81,10 @@ pub(super) fn changes(transition: &Transition) -> Vec<(TransitionKind, Timestamp
             let ended = tracked.end;
             let ended = ended.map(|end| (TransitionKind::Ended(end.outcome), end.at));
             let announced = Some((TransitionKind::Announced, tracked.first_seen_at));
-            [announced, started, ended].into_iter().flatten().collect()
+            let changes = [announced, started, ended].into_iter().flatten();
+            changes
+                .map(|(kind, at)| (kind, tracked.moment(at)))
+                .collect()
         }
         (false, false) => Vec::new(),
         (true, _) => vec![(transition.kind.clone(), transition.at)],
@@ -89,11 +95,11 @@ pub(super) fn changes(transition: &Transition) -> Vec<(TransitionKind, Timestamp
 fn record(
     tracked: &TrackedEvent,
     kind: &TransitionKind,
-    at: Timestamp,
+    at: Moment,
     vm: &str,
     snapshot: &Snapshot,
 ) -> SdkLogRecord {
-    let event = &tracked.event;
+    let event = &tracked.shown;
     let name = name(tracked, kind);
     let phase = match kind {
         TransitionKind::Announced => SpanPhase::Announced,
@@ -104,8 +110,8 @@ fn record(
     let logger = SdkLoggerProvider::builder().build().logger(SERVICE);
     let mut record = logger.create_log_record();
     record.set_event_name(name.as_str());
-    record.set_timestamp(at.into());
-    record.set_observed_timestamp(at.into());
+    record.set_timestamp(at.wall.into());
+    record.set_observed_timestamp(at.wall.into());
     // The highest severity of the alerts that the event has at that time.
     record.set_severity_number(match assessment::severity(tracked, at) {
         Some("critical") => Severity::Error,
@@ -137,7 +143,7 @@ fn any_value(value: Value) -> AnyValue {
 
 fn name(tracked: &TrackedEvent, kind: &TransitionKind) -> EventName {
     match kind {
-        TransitionKind::Announced if tracked.event.is_advisory() => EventName::Advisory,
+        TransitionKind::Announced if tracked.shown.is_advisory() => EventName::Advisory,
         TransitionKind::Announced => EventName::Announced,
         TransitionKind::Started => EventName::Started,
         TransitionKind::Rescheduled(_) => EventName::Rescheduled,
@@ -167,7 +173,7 @@ fn details(kind: &TransitionKind) -> Option<KeyValue> {
 
 /// Distinguishes the transitions of one kind of an event, the same for a transition that is seen again after a crash.
 fn distinction(tracked: &TrackedEvent, kind: &TransitionKind) -> serde_json::Value {
-    let event = &tracked.event;
+    let event = &tracked.shown;
     let nanos = |at: Timestamp| at.as_unix_nanos().to_string();
     let change = tracked.times_changed;
     match kind {
@@ -203,9 +209,9 @@ fn distinction(tracked: &TrackedEvent, kind: &TransitionKind) -> serde_json::Val
 
 fn uid(tracked: &TrackedEvent, vm: &str, name: EventName, kind: &TransitionKind) -> String {
     let parts = json!([
-        tracked.event.id.as_str().to_ascii_lowercase(),
+        tracked.shown.id.as_str().to_ascii_lowercase(),
         vm,
-        tracked.event.is_advisory(),
+        tracked.shown.is_advisory(),
         name.as_str(),
         distinction(tracked, kind),
     ]);

@@ -145,15 +145,16 @@ fn approvals_interruptions_and_amendments_have_records_too() {
     let mut tracker = tracker();
     let first = document(vec![event(Status::Scheduled)]);
     tracker.observe(&first, Some(OWN), moment(1_000));
-    let approved = tracker.record_approval(&EventId::new(ID), moment(1_005).wall);
+    let approved = tracker.record_approval(&EventId::new(ID), moment(1_005));
     let mut transitions: Vec<_> = approved.into_iter().collect();
     let redeploy = Event {
         event_type: EventType::Redeploy,
         ..event(Status::Started)
     };
     transitions.extend(tracker.observe(&document(vec![redeploy]), Some(OWN), moment(1_010)));
-    for interruption in [interruption(1_020, 7_250), interruption(1_030, 2_000)] {
-        transitions.extend(tracker.record_interruption(interruption, interruption.until));
+    for seconds in [1_020, 1_030] {
+        let interruption = interruption(seconds, if seconds == 1_020 { 7_250 } else { 2_000 });
+        transitions.extend(tracker.record_interruption(interruption, moment(seconds)));
     }
     let all = records_of(&transitions);
     let expected = [
@@ -277,7 +278,7 @@ fn uid_of_an_interruption_by_a_boot_does_not_depend_on_its_length() {
         let started = document(vec![event(Status::Started)]);
         tracker.observe(&started, Some(OWN), moment(1_000));
         let interruption = interruption(1_100 + length, length.unsigned_abs() * 1_000);
-        let transitions = tracker.record_interruption(interruption, interruption.until);
+        let transitions = tracker.record_interruption(interruption, moment(1_100 + length));
         records_of(&transitions)[0].uid.clone()
     };
     assert_eq!(uid(10), uid(20));

@@ -73,7 +73,7 @@ pub fn spans(transition: &Transition, vm: &str) -> Vec<SpanData> {
     let tracked = transition.tracked.as_ref();
     match &transition.kind {
         TransitionKind::Amended { was_scope } if tracked.has_left_vm(*was_scope) => {
-            completed(tracked, vm, transition.at)
+            completed(tracked, vm, tracked.time(transition.at))
         }
         _ if tracked.scope != EventScope::Own => Vec::new(),
         TransitionKind::Announced => vec![announced(tracked, vm)],
@@ -119,7 +119,7 @@ fn completed(tracked: &TrackedEvent, vm: &str, at: Timestamp) -> Vec<SpanData> {
     let first_seen_at = tracked.first_seen_at;
     let phase = match tracked.started_at {
         Some(started_at) => Some((SpanPhase::Impact, started_at)),
-        None if tracked.event.is_advisory() => None,
+        None if tracked.shown.is_advisory() => None,
         None => Some((SpanPhase::Notice, first_seen_at)),
     };
     phase
@@ -136,7 +136,7 @@ fn span(
     start: Timestamp,
     end: Timestamp,
 ) -> SpanData {
-    let event = &tracked.event;
+    let event = &tracked.shown;
     let name = match phase {
         SpanPhase::Whole => format!("{PREFIX} {}", sanitize(event.event_type.as_str())),
         part => format!("{PREFIX} {}", part.as_str()),

@@ -55,12 +55,13 @@ impl Exporter {
         let body = br#"{"DocumentIncarnation":2,"Events":[{"EventId":"1","EventStatus":"Scheduled","EventType":"Freeze","Resources":["web_0"],"NotBefore":""}]}"#;
         let (document, _) = document::parse(body).unwrap();
         let mut tracker = Tracker::new(Duration::from_mins(10));
-        tracker.observe(&document, Some("web_0"), Moment::new(at(0), Duration::ZERO));
+        let now = Moment::new(at(0), Duration::ZERO);
+        tracker.observe(&document, Some("web_0"), now);
         let mut exporter = Self {
             folder: tempfile::tempdir().unwrap(),
             disk: Disk::default(),
             directory: None,
-            model: (*tracker.events()[0]).clone(),
+            model: (*tracker.events(now)[0]).clone(),
             now: 0,
             events: BTreeMap::new(),
             journal: Journal::default(),
@@ -79,9 +80,10 @@ impl Exporter {
         SavedState {
             boot_id: None,
             heartbeat_at: at(self.now),
+            monotonic: crate::base::time::MonotonicTime::default(),
             document_at: None,
             document_incarnation: None,
-            warming_up_until: None,
+            warm_up_until: None,
             vm_name: None,
             metadata_name: None,
             vm_id: Some("a-vm".to_owned()),
@@ -98,14 +100,14 @@ impl Exporter {
     fn append(&mut self, id: u8, scope: EventScope, bytes: usize) {
         self.now += 1;
         let mut tracked = self.model.clone();
-        tracked.event.id = EventId::new(&id.to_string());
-        tracked.event.description = Some(format!("{} {}", self.now, "x".repeat(bytes)).into());
+        tracked.shown.id = EventId::new(&id.to_string());
+        tracked.shown.description = Some(format!("{} {}", self.now, "x".repeat(bytes)).into());
         tracked.scope = scope;
         let tracked = Arc::new(tracked);
         self.events
-            .insert(tracked.event.id.clone(), Arc::clone(&tracked));
+            .insert(tracked.shown.id.clone(), Arc::clone(&tracked));
         let transition = Transition {
-            at: at(self.now),
+            at: Moment::new(at(self.now), Duration::ZERO),
             kind: TransitionKind::Announced,
             tracked,
         };
@@ -146,7 +148,7 @@ impl Exporter {
         self.journal
             .discard_foreign(&format!("journal {}", self.now).into());
         let own = self.journal.after(0).map(|entry| &entry.transition.tracked);
-        let ids: HashSet<_> = own.map(|tracked| tracked.event.id.clone()).collect();
+        let ids: HashSet<_> = own.map(|tracked| tracked.shown.id.clone()).collect();
         self.events.retain(|id, _| ids.contains(id));
         self.id = None;
     }
@@ -172,7 +174,7 @@ impl Exporter {
         });
         self.journal.replay(&mut state);
         let events = state.events.into_iter();
-        self.events = events.map(|it| (it.event.id.clone(), it)).collect();
+        self.events = events.map(|it| (it.shown.id.clone(), it)).collect();
         self.check();
         self.journal.append([]);
     }
@@ -191,7 +193,7 @@ impl Exporter {
         }
         let known = on_disk.values().chain(self.journal.after(0));
         for record in known.map(|entry| &entry.transition.tracked) {
-            let (found, told) = (&self.events[&record.event.id], record);
+            let (found, told) = (&self.events[&record.shown.id], record);
             assert!(
                 version(found) >= version(told),
                 "{found:?} is older than {told:?}"
@@ -234,7 +236,7 @@ fn assert_same(one: &Entry, other: &Entry) {
 }
 
 fn version(tracked: &TrackedEvent) -> u64 {
-    let description = tracked.event.description.as_ref().unwrap();
+    let description = tracked.shown.description.as_ref().unwrap();
     description.split(' ').next().unwrap().parse().unwrap()
 }
 

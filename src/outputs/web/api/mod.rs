@@ -127,7 +127,7 @@ impl<'a> EventContext<'a> {
         let mut open_types = BTreeMap::new();
         for tracked in snapshot.pending().filter(|it| it.scope == EventScope::Own) {
             *open_types
-                .entry(tracked.event.event_type.as_str())
+                .entry(tracked.shown.event_type.as_str())
                 .or_default() += 1;
         }
         Self {
@@ -141,11 +141,11 @@ impl<'a> EventContext<'a> {
         let known = self.snapshot.events.iter();
         let current = known
             .as_slice()
-            .binary_search_by(|known| known.event.id.cmp(&tracked.event.id))
+            .binary_search_by(|known| known.shown.id.cmp(&tracked.shown.id))
             .ok()
             .and_then(|position| self.snapshot.events.get(position))
             .filter(|it| it.is_maintenance_pending() && it.scope == EventScope::Own)
-            .map(|it| it.event.event_type.as_str());
+            .map(|it| it.shown.event_type.as_str());
         let types = self.open_types.iter();
         let others = types.filter(|(name, count)| **count > usize::from(current == Some(**name)));
         others.map(|(name, _)| *name).collect()
@@ -156,7 +156,7 @@ struct EventEntry<'a> {
     tracked: &'a TrackedEvent,
     approval: Option<&'a ApprovalDecision>,
     context: &'a EventContext<'a>,
-    now: Timestamp,
+    now: Moment,
 }
 
 impl Serialize for EventEntry<'_> {
@@ -164,7 +164,7 @@ impl Serialize for EventEntry<'_> {
         let own = self.own_members();
         let mut map = serializer.serialize_map(None)?;
         azure_json::members(
-            &self.tracked.event,
+            &self.tracked.shown,
             &own.each_ref().map(|(name, _)| *name),
             &mut map,
         )?;
@@ -179,9 +179,9 @@ impl<'a> EventEntry<'a> {
     fn current(tracked: &'a TrackedEvent, context: &'a EventContext<'a>, now: Moment) -> Self {
         Self {
             tracked,
-            approval: context.snapshot.approvals.get(&tracked.event.id),
+            approval: context.snapshot.approvals.get(&tracked.shown.id),
             context,
-            now: now.wall,
+            now,
         }
     }
 
@@ -212,16 +212,16 @@ impl<'a> EventEntry<'a> {
         [
             ("scope", json!(tracked.scope.as_str())),
             ("computer_name", json!(computer_name)),
-            ("advisory", json!(tracked.event.is_advisory())),
+            ("advisory", json!(tracked.shown.is_advisory())),
             ("phase", json!(tracked.phase().as_str())),
             ("interrupts_vm", json!(assessment::interrupts_vm(tracked))),
             ("alerts", alerts(tracked, now)),
             ("summary", json!(summary)),
             ("other_open_types", json!(context.other_open_types(tracked))),
-            ("not_before", time(tracked.event.not_before)),
+            ("not_before", time(tracked.shown.not_before)),
             (
                 "not_before_countdown_seconds",
-                json!(tracked.countdown_seconds(now)),
+                json!(tracked.countdown_seconds(now.wall)),
             ),
             ("first_seen_at", time(Some(tracked.first_seen_at))),
             ("started_at", time(tracked.running_since())),
@@ -255,7 +255,7 @@ fn approval(approval: &ApprovalDecision) -> Value {
 }
 
 /// Those that fire.
-fn alerts(tracked: &TrackedEvent, now: Timestamp) -> Value {
+fn alerts(tracked: &TrackedEvent, now: Moment) -> Value {
     let alerts = assessment::alerts(tracked, now).into_iter();
     alerts
         .filter(|alert| alert.state == AlertState::Firing && alert.rule.is_notified())
@@ -309,7 +309,7 @@ pub(super) fn transitions_json(
         let Transition { at, tracked, .. } = &entry.transition;
         Some(TransitionEntry {
             number: entry.number,
-            at: at.rfc3339_millis(),
+            at: at.wall.rfc3339_millis(),
             transition: transition_name(&entry.transition)?,
             was_scope: was_scope(&entry.transition),
             event: EventEntry {
@@ -365,7 +365,7 @@ struct TransitionEntry<'a> {
 
 /// `None` for one that readers see in the members of the event alone.
 fn transition_name(transition: &Transition) -> Option<&'static str> {
-    let event = &transition.tracked.event;
+    let event = &transition.tracked.shown;
     match &transition.kind {
         TransitionKind::Announced | TransitionKind::Returned if event.is_advisory() => {
             Some("advisory")

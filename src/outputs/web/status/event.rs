@@ -22,7 +22,7 @@ const MAX_NAMES_ON_LINE: usize = 2;
 
 /// For example `Freeze in 14m 09s`.
 pub(super) fn title(tracked: &TrackedEvent, now: Moment) -> String {
-    let name = tracked.event.event_type.as_str();
+    let name = tracked.shown.event_type.as_str();
     let start = Start::of(tracked, now.wall);
     let left = match start {
         Start::NotBefore(due) => countdown(due, now).map(|left| format!("in {left}")),
@@ -48,7 +48,7 @@ pub(super) fn card(
     approval: Option<&ApprovalDecision>,
     now: Moment,
 ) -> Markup {
-    let event = &tracked.event;
+    let event = &tracked.shown;
     html! {
         article.event.(class(event))
             data-testid="event" data-event-id=(plain(event.id.as_str())) data-phase=(tracked.phase().as_str()) {
@@ -77,7 +77,7 @@ pub(super) fn list(
     let rows = html! {
         ul.rows {
             @for tracked in events.iter().take(MAX_LISTED) {
-                li { (row(tracked, approvals.get(&tracked.event.id), now)) }
+                li { (row(tracked, approvals.get(&tracked.shown.id), now)) }
             }
         }
         @if events.len() > MAX_LISTED {
@@ -102,7 +102,7 @@ pub(super) fn list(
 }
 
 fn row(tracked: &TrackedEvent, approval: Option<&ApprovalDecision>, now: Moment) -> Markup {
-    let event = &tracked.event;
+    let event = &tracked.shown;
     let severity = class(event);
     html! {
         details.event.row.(severity)
@@ -125,17 +125,17 @@ fn summary(tracked: &TrackedEvent, now: Moment) -> Markup {
             (end_text(tracked, end)) ", " (elapsed(end.at, now)) " ago"
             @if let Some(length) = tracked.longest_interruption {
                 " · interruption: " (in_words(length))
-                @if tracked.event.duration_seconds.is_some() { ", announced: " (announced_duration(&tracked.event)) }
+                @if tracked.shown.duration_seconds.is_some() { ", announced: " (announced_duration(&tracked.shown)) }
             }
         } @else {
             @match Start::of(tracked, now.wall) {
                 Start::NotBefore(due) => { "earliest start: " (countdown_element(due, now)) },
                 start => { (start_text(start)) },
             }
-            @if let Some(resources) = &tracked.event.resources {
+            @if let Some(resources) = &tracked.shown.resources {
                 " · " (short_names(resources))
             }
-            @if tracked.event.duration_seconds.is_some() { " · interruption: " (announced_duration(&tracked.event)) }
+            @if tracked.shown.duration_seconds.is_some() { " · interruption: " (announced_duration(&tracked.shown)) }
         }
     }
 }
@@ -149,7 +149,7 @@ fn short_names(resources: &[Box<str>]) -> String {
 }
 
 fn details(tracked: &TrackedEvent, approval: Option<&ApprovalDecision>) -> Markup {
-    let event = &tracked.event;
+    let event = &tracked.shown;
     let not_before = html! { @if let Some(due) = event.not_before {
         (at(due))
         @if event.is_advisory() { " (no deadline)" }
@@ -242,7 +242,7 @@ fn history(tracked: &TrackedEvent) -> Markup {
                     li { (at(*when)) ": " (what) }
                 }
             }
-            @for (name, value) in &tracked.event.unknown_members {
+            @for (name, value) in &tracked.shown.unknown_members {
                 p.more { code { (plain(name)) ": " (plain(value)) } }
             }
         }
@@ -256,7 +256,7 @@ fn timer(tracked: &TrackedEvent, approval: Option<&ApprovalDecision>, now: Momen
         Start::Approved => waiting("Approved: may start", "any moment"),
         Start::MayBeApproved => waiting("Approval sent: may start", "any moment"),
         Start::AboutToBeApproved => {
-            approval_timer(tracked, approval, tracked.event.not_before, now)
+            approval_timer(tracked, approval, tracked.shown.not_before, now)
         }
         Start::NotBefore(due) => countdown_timer("Earliest start in", tracked, due, now),
         Start::NotAnnounced => waiting("No NotBefore: may start", "any moment"),
@@ -386,13 +386,13 @@ fn status_text(tracked: &TrackedEvent) -> &str {
     match tracked.phase() {
         Phase::Ended => "Ended",
         Phase::Started => "Started",
-        Phase::Advisory | Phase::Scheduled => tracked.event.status.as_str(),
+        Phase::Advisory | Phase::Scheduled => tracked.shown.status.as_str(),
     }
 }
 
 fn end_text(tracked: &TrackedEvent, end: End) -> &'static str {
     match end.outcome {
-        _ if tracked.event.is_advisory() => "Advisory no longer listed",
+        _ if tracked.shown.is_advisory() => "Advisory no longer listed",
         Outcome::Completed => "Completed",
         Outcome::Cancelled => "Cancelled before it started",
         Outcome::Unknown => "Ended, outcome unknown",

@@ -79,7 +79,7 @@ pub(super) fn page(
                         (headline(snapshot, other.len(), advisories.len(), now))
                     }
                     @for tracked in own.iter().take(MAX_CARDS) {
-                        (event::card(tracked, snapshot.approvals.get(&tracked.event.id), now))
+                        (event::card(tracked, snapshot.approvals.get(&tracked.shown.id), now))
                     }
                     (list("More events for this VM", "own-more", more))
                 }
@@ -140,7 +140,7 @@ fn event_groups(snapshot: &Snapshot) -> [Vec<&TrackedEvent>; 4] {
 
 /// Started events come first, then those that an approval may start at any moment, then those with the earliest start.
 fn urgency(tracked: &TrackedEvent) -> (bool, bool, bool, Option<Timestamp>) {
-    let at = tracked.event.not_before;
+    let at = tracked.shown.not_before;
     (
         tracked.phase() != Phase::Started,
         !tracked.is_due_by_approval(),

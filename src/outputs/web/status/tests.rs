@@ -232,7 +232,7 @@ fn untrusted_text_is_escaped() {
 #[test]
 fn card_shows_the_approval_decision() {
     let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
-    let id = snapshot.events[0].event.id.clone();
+    let id = snapshot.events[0].shown.id.clone();
     let approvals = [
         (
             ApprovalDecision::Waiting {

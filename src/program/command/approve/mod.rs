@@ -188,8 +188,8 @@ fn chosen<'a>(
             events.push(event);
         }
     }
-    let contradictory = |event: &&&Event| document.contradictory.contains(&event.id);
-    match events.iter().find(contradictory) {
+    let is_contradicted = |event: &&&Event| document.contradicted.contains(&event.id);
+    match events.iter().find(is_contradicted) {
         Some(event) => Err(CommandError::new(format!(
             "event {:?} is not approved: the document contradicts itself about it (see the log lines above)",
             event.id.as_str()
@@ -204,7 +204,7 @@ fn find<'a>(document: &'a Document, id: &EventId) -> Option<&'a Event> {
 
 fn missing(document: &Document, id: &EventId) -> CommandError {
     let unreadable = &document.unreadable;
-    let is_unreadable = !unreadable.mentioned([id].into_iter()).is_empty();
+    let is_unreadable = unreadable.ids.contains(id);
     let (id, pending) = (id.as_str(), document.events.len());
     CommandError::new(if is_unreadable {
         format!("the entry of event {id:?} cannot be read (see the log lines above)")

@@ -5,13 +5,13 @@ use super::*;
 #[test]
 fn firing_alert_is_extended_and_ends_150_seconds_after_its_event() {
     let preempt = tracked("Preempt", "Platform", Some(30));
-    let [alert] = &alerts(&snapshot([preempt.clone()]), at(7))[..] else {
+    let [alert] = &alerts(&snapshot([preempt.clone()]), moment(7))[..] else {
         panic!("one alert");
     };
     assert_eq!(alert.starts_at, at(0));
     assert_eq!(alert.ends_at, at(7 + 15 * 60));
     let over = ended(preempt, 60);
-    let [alert] = &alerts(&snapshot([over]), at(359))[..] else {
+    let [alert] = &alerts(&snapshot([over]), moment(359))[..] else {
         panic!("one alert");
     };
     assert!(alert.is_resolved);
@@ -21,7 +21,7 @@ fn firing_alert_is_extended_and_ends_150_seconds_after_its_event() {
 #[test]
 fn alert_of_a_restart_that_is_due_outlives_the_time_in_which_the_vm_is_down() {
     let minutes_left = |tracked: TrackedEvent, now: i64| {
-        let alerts = alerts(&snapshot([tracked]), at(now));
+        let alerts = alerts(&snapshot([tracked]), moment(now));
         let left = |alert: &Alert| alert.ends_at.saturating_since(at(now)).as_secs() / 60;
         alerts.iter().map(left).collect::<Vec<_>>()
     };
@@ -46,7 +46,7 @@ fn alert_of_a_restart_that_is_due_outlives_the_time_in_which_the_vm_is_down() {
 fn alert_that_waits_for_an_approval_is_resolved_when_the_event_starts() {
     let running = started(tracked("Reboot", "User", Some(900)), 40);
     for tracked in [running.clone(), ended(running, 400)] {
-        let [alert] = &alerts(&snapshot([tracked]), at(401))[..] else {
+        let [alert] = &alerts(&snapshot([tracked]), moment(401))[..] else {
             panic!("one alert");
         };
         assert!(alert.is_resolved);
@@ -59,6 +59,6 @@ fn alert_that_waits_for_an_approval_is_resolved_when_the_event_starts() {
 #[test]
 fn end_is_not_before_the_start_after_the_clock_was_set_back() {
     let over = ended(tracked("Preempt", "Platform", Some(30)), -200);
-    let alert = &alerts(&snapshot([over]), at(-190))[0];
+    let alert = &alerts(&snapshot([over]), moment(-190))[0];
     assert_eq!(alert.starts_at, alert.ends_at);
 }

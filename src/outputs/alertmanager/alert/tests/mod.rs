@@ -8,12 +8,12 @@ use super::*;
 use crate::{
     azure::event::EventId,
     core::{
-        assessment::fixtures::{at, ended, freeze, platform, snapshot, started, tracked},
+        assessment::fixtures::{at, ended, freeze, moment, platform, snapshot, started, tracked},
         lifecycle::{End, Outcome},
     },
 };
 
-fn alerts(snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
+fn alerts(snapshot: &Snapshot, now: Moment) -> Vec<Alert> {
     let alerts = |tracked| {
         matches(tracked, now).map(move |matched| {
             let labels = matched.labels(tracked, &Labels::new());
@@ -27,10 +27,10 @@ fn alerts(snapshot: &Snapshot, now: Timestamp) -> Vec<Alert> {
 #[test]
 fn pushed_labels_and_annotations_have_the_bounds_of_the_metrics() {
     let mut tracked = tracked("Fre\neze\u{202e}", &"é\u{200b}".repeat(50), Some(600));
-    tracked.event.id = EventId::new("a\tb\u{7}");
-    tracked.event.description = Some("Maintenance\r\n\u{2067}".repeat(40).into());
+    tracked.shown.id = EventId::new("a\tb\u{7}");
+    tracked.shown.description = Some("Maintenance\r\n\u{2067}".repeat(40).into());
     let snapshot = snapshot([tracked]);
-    let [alert] = alerts(&snapshot, at(0)).try_into().unwrap();
+    let [alert] = alerts(&snapshot, moment(0)).try_into().unwrap();
     let options = crate::outputs::metrics::MetricsOptions {
         scope: crate::core::snapshot::SeriesScope::Own,
         resources: false,
@@ -63,7 +63,7 @@ fn pushed_labels_and_annotations_have_the_bounds_of_the_metrics() {
 
 #[test]
 fn alert_is_serialised_as_the_api_specifies() {
-    let alert = &alerts(&snapshot([tracked("Preempt", "", Some(30))]), at(0))[0];
+    let alert = &alerts(&snapshot([tracked("Preempt", "", Some(30))]), moment(0))[0];
     let json: serde_json::Value = serde_json::to_value(alert).unwrap();
     assert_eq!(json["startsAt"], "1970-01-12T13:46:40.000Z");
     assert_eq!(json["endsAt"], "1970-01-12T14:01:40.000Z");
@@ -96,10 +96,10 @@ proptest::proptest! {
         now in 0_i64..900_000,
     ) {
         let mut tracked = tracked(&event_type, &source, not_before);
-        tracked.event.duration_seconds = duration;
+        tracked.shown.duration_seconds = duration;
         tracked.started_at = start.map(at);
         tracked.end = end.map(|end| End { at: at(end), outcome: Outcome::Unknown });
-        let alerts = alerts(&snapshot([tracked]), at(now));
+        let alerts = alerts(&snapshot([tracked]), moment(now));
         let allowed = ["alertname", "event_id", "event_source", "event_type", "severity"];
         for alert in &alerts {
             for (name, value) in &alert.labels {

@@ -51,9 +51,10 @@ impl Setup {
         let saved = SavedState {
             boot_id: None,
             heartbeat_at: self.now.wall,
-            document_at: Some(self.now.wall),
+            monotonic: self.now.monotonic,
+            document_at: Some(self.now),
             document_incarnation: Some(1),
-            warming_up_until: None,
+            warm_up_until: None,
             vm_name: None,
             metadata_name: None,
             vm_id: None,
@@ -95,7 +96,7 @@ impl Setup {
 
     fn update(&mut self) -> Snapshot {
         let snapshot = self.engine.snapshot(self.now);
-        self.queue.update(&snapshot, self.now.wall);
+        self.queue.update(&snapshot, self.now);
         snapshot
     }
 

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     azure::event::EventScope,
     core::{
-        assessment::fixtures::{at, tracked},
+        assessment::fixtures::{moment, tracked},
         lifecycle::{SavedJournal, Transition, TransitionKind},
     },
 };
@@ -17,14 +17,14 @@ const REJECTED: RequestResult = Refused(DropReason::Rejected);
 /// An entry with so many records; one without records is about another VM.
 fn entry(records: u64, bytes: usize) -> Entry {
     let mut event = tracked("Reboot", "Platform", Some(900));
-    event.event.duration_seconds = Some(records);
-    event.event.description = Some("x".repeat(bytes).into());
+    event.shown.duration_seconds = Some(records);
+    event.shown.description = Some("x".repeat(bytes).into());
     if records == 0 {
         event.scope = EventScope::Other;
     }
     Entry::new(
         Transition {
-            at: at(0),
+            at: moment(0),
             kind: TransitionKind::Announced,
             tracked: Arc::new(event),
         },
@@ -33,7 +33,7 @@ fn entry(records: u64, bytes: usize) -> Entry {
 }
 
 fn records(entry: &Entry) -> u64 {
-    let records = entry.transition.tracked.event.duration_seconds;
+    let records = entry.transition.tracked.shown.duration_seconds;
     records.unwrap_or(0)
 }
 

@@ -31,7 +31,7 @@ fn ended_event(id: &str) -> TrackedEvent {
     };
     tracker.observe(&document(vec![event]), Some(OWN), moment(1_000));
     tracker.observe(&document(vec![]), Some(OWN), moment(1_010));
-    TrackedEvent::clone(&tracker.events()[0])
+    TrackedEvent::clone(&tracker.events(moment(1_000))[0])
 }
 
 proptest! {

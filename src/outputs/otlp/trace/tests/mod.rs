@@ -220,14 +220,14 @@ fn span_events_are_in_the_order_of_time() {
     );
     let later = document(vec![moved(3_000)]);
     transitions.extend(tracker.observe(&later, Some(OWN), moment(1_010)));
-    transitions.extend(tracker.record_approval(&EventId::new(ID), moment(1_005).wall));
+    transitions.extend(tracker.record_approval(&EventId::new(ID), moment(1_005)));
     let blanked = Event {
         not_before: None,
         ..event(EventStatus::Started)
     };
     transitions.extend(tracker.observe(&document(vec![blanked]), Some(OWN), moment(1_020)));
     let interruption = interruption(1_034, 7_250);
-    transitions.extend(tracker.record_interruption(interruption, interruption.until));
+    transitions.extend(tracker.record_interruption(interruption, moment(1_034)));
     transitions.extend(tracker.observe(&document(vec![]), Some(OWN), moment(1_050)));
     let all: Vec<_> = transitions
         .iter()
@@ -292,9 +292,9 @@ fn only_a_failed_approval_is_an_error() {
             for transition in tracker.observe(&seen, Some(OWN), moment(seconds)) {
                 all.extend(spans(&transition, &vm()));
             }
-            tracker.record_failed_approval(&EventId::new(ID), false, moment(1_005).wall);
+            tracker.record_failed_approval(&EventId::new(ID), false, moment(1_005));
             if is_accepted {
-                tracker.record_approval(&EventId::new(ID), moment(1_006).wall);
+                tracker.record_approval(&EventId::new(ID), moment(1_006));
             }
         }
         let errors: Vec<_> = all

@@ -29,8 +29,11 @@ fn only_events_of_this_vm_have_spans_and_a_late_name_backfills_them() {
             moment(1_000 + i64::try_from(seen).unwrap()),
         );
         let mut named = tracker.clone();
-        named.set_vm_names(Some(OWN), moment(1_000).wall);
-        assert_eq!(backfill(&named.events()[0], &vm()).len(), expected);
+        named.set_vm_names(Some(OWN), moment(1_000));
+        assert_eq!(
+            backfill(&named.events(moment(1_000))[0], &vm()).len(),
+            expected
+        );
     }
 }
 
