@@ -54,7 +54,7 @@ impl DerefMut for SimulatedVm {
 fn start() -> Moment {
     Moment::new(
         Timestamp::from_unix_seconds(1_794_906_000).unwrap(),
-        Duration::from_mins(29_915_100),
+        Duration::from_hours(498_585),
     )
 }
 
