@@ -242,7 +242,7 @@ fn push(criterion: &mut Criterion) {
         let mut queue = AlertQueue::new(PushTiming::default(), BTreeMap::new());
         queue.update(&before, now());
         let alerts = queue.next(&before, now());
-        queue.accepted(&alerts, now().wall);
+        queue.accepted(&alerts, now());
         group.bench_function(BenchmarkId::new("unchanged", events), |bencher| {
             bencher.iter(|| queue.update(black_box(&before), now()));
         });

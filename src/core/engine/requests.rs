@@ -13,7 +13,7 @@ use crate::{
     },
     base::{
         log_id,
-        time::{Moment, Timestamp, in_words},
+        time::{Moment, in_words},
     },
     core::lifecycle::{PollFailure, Transition, WARM_UP},
 };
@@ -57,7 +57,7 @@ impl Engine {
         };
         if is_first || ended_failure.is_some() {
             self.saves.mark();
-            self.log_polling_recovered(ended_failure.as_ref(), now.wall);
+            self.log_polling_recovered(ended_failure.as_ref(), now);
         }
         if let Some(until) = warming_up {
             self.saves.mark();
@@ -72,12 +72,12 @@ impl Engine {
         self.tracker.expire_ended(now);
         let pending = self.tracker.pending().count();
         let poll = &mut self.tracker.poll;
-        if let Some(failure) = poll.fail(error.reason, error.status, error.message, now.wall) {
+        if let Some(failure) = poll.fail(error.reason, error.status, error.message, now) {
             warn!(
                 name: log_id::POLLING_FAILED,
                 reason = failure.reason.as_str(),
                 error = failure.message,
-                since = failure.since.rfc3339(),
+                since = failure.since.wall.rfc3339(),
                 pending,
                 "polling failed"
             );
@@ -85,8 +85,8 @@ impl Engine {
     }
 
     /// `ended`: the failures before; none before the first poll of the process.
-    fn log_polling_recovered(&self, ended: Option<&PollFailure>, now: Timestamp) {
-        let failed_for = ended.map(|failure| in_words(now.saturating_since(failure.since)));
+    fn log_polling_recovered(&self, ended: Option<&PollFailure>, now: Moment) {
+        let failed_for = ended.map(|failure| in_words(now.monotonic - failure.since.monotonic));
         let message = match ended {
             None => "polling started",
             Some(_) => "polling recovered",

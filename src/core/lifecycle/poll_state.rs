@@ -39,7 +39,7 @@ pub struct PollFailure {
     /// A sentence for the log and the status page.
     pub message: String,
     /// The first failed poll of the series.
-    pub since: Timestamp,
+    pub since: Moment,
 }
 
 /// What this process and those before it know from polling. [`Tracker`](super::Tracker) judges documents by it, and
@@ -201,7 +201,7 @@ impl PollState {
         reason: FailureReason,
         status: Option<u16>,
         message: String,
-        now: Timestamp,
+        now: Moment,
     ) -> Option<&PollFailure> {
         let before = self.failure.take();
         let cause = |failure: &PollFailure| (failure.reason, failure.status);

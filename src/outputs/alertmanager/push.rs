@@ -128,13 +128,13 @@ impl AlertPusher {
 
     fn is_due(&self, is_last: bool, is_waiting: bool, now: Moment) -> bool {
         if is_last {
-            self.queue.has_news(now.wall)
+            self.queue.has_news(now)
         } else if is_waiting {
             // A new alert does not wait: a Spot VM has only seconds.
-            !self.is_held && self.queue.has_untried_news(now.wall)
+            !self.is_held && self.queue.has_untried_news(now)
         } else {
             let is_time = now.monotonic >= self.resend_at && !self.queue.is_empty();
-            is_time || self.queue.has_news(now.wall)
+            is_time || self.queue.has_news(now)
         }
     }
 
@@ -186,7 +186,7 @@ impl AlertPusher {
             self.failed(&failure, is_waiting && was_failing);
             return false;
         }
-        let now = self.clock.now().wall;
+        let now = self.clock.now();
         if self.is_failing || self.queue.has_news(now) {
             let ended = alerts.iter().filter(|alert| alert.is_resolved).count();
             let firing = alerts.len() - ended;

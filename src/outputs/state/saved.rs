@@ -4,15 +4,16 @@
 use std::{cmp::Reverse, io, sync::Arc};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::{
     azure::event::EventScope,
-    base::json,
+    base::{json as base_json, time::Timestamp},
     core::{engine::SavedState, lifecycle::TrackedEvent},
 };
 
 /// The version written; older ones are read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 impl SavedState {
     /// At most `max` bytes, and the number of events that are left out for that.
@@ -34,7 +35,7 @@ impl SavedState {
             version: VERSION,
             state: self,
         };
-        json::to_vec_up_to(&file, max)
+        base_json::to_vec_up_to(&file, max)
     }
 
     /// The events that fit into `max` bytes: pending events that name this VM first, ended ones last. In the
@@ -57,7 +58,7 @@ impl SavedState {
         });
         let mut kept = Vec::new();
         for tracked in events {
-            let Some(json) = json::to_vec_up_to(&*tracked, left)? else {
+            let Some(json) = base_json::to_vec_up_to(&*tracked, left)? else {
                 break;
             };
             // The comma between two events.
@@ -81,7 +82,35 @@ impl SavedState {
                 "written by a newer version of this program (version {version}, supported {VERSION})"
             ));
         }
+        if version < 2 {
+            let mut state = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+            add_clock(&mut state);
+            return serde_json::from_value(state).map_err(|error| error.to_string());
+        }
         serde_json::from_slice(text).map_err(|error| error.to_string())
+    }
+}
+
+/// In version 1 there was only the wall clock. The monotonic clock of a process without a state begins at its time, too.
+fn add_clock(state: &mut Value) {
+    let monotonic = |at: &Value| {
+        let at = at.as_str().and_then(Timestamp::parse);
+        let since_epoch = at.map(|at| at.saturating_since(Timestamp::UNIX_EPOCH));
+        json!(since_epoch.and_then(|it| u64::try_from(it.as_nanos()).ok()))
+    };
+    let moment = |at: &Value| match at {
+        Value::Null => Value::Null,
+        at => json!({"wall": at, "monotonic": monotonic(at)}),
+    };
+    state["monotonic"] = monotonic(&state["heartbeat_at"]);
+    state["document_at"] = moment(&state["document_at"]);
+    state["warm_up_until"] = monotonic(&state["warming_up_until"]);
+    let events = state["events"].as_array_mut().into_iter().flatten();
+    for event in events.filter(|event| event.is_object()) {
+        event["shown"] = event["event"].take();
+        event["first_seen"] = monotonic(&event["first_seen_at"]);
+        event["last_listed_at"] = moment(&event["last_listed_at"]);
+        event["down_since"] = monotonic(&event["down_since"]);
     }
 }
 

@@ -90,12 +90,9 @@ mod tests {
     fn ready_after_the_first_successful_poll_despite_later_failures() {
         let mut snapshot = Snapshot::empty(None, at(0));
         assert!(!ready(&snapshot).is_ok && serving(&snapshot, LEAD_TIME, at(0)).is_ok);
-        snapshot.poll.fail(
-            FailureReason::Timeout,
-            None,
-            "no answer".to_owned(),
-            at(1).wall,
-        );
+        snapshot
+            .poll
+            .fail(FailureReason::Timeout, None, "no answer".to_owned(), at(1));
         assert_eq!(
             ready(&snapshot).reason,
             "not ready: no successful poll yet, last failure: timeout"
@@ -104,7 +101,7 @@ mod tests {
         assert!(ready(&snapshot).is_ok);
         snapshot
             .poll
-            .fail(FailureReason::Gone, None, "410".to_owned(), at(3).wall);
+            .fail(FailureReason::Gone, None, "410".to_owned(), at(3));
         assert!(ready(&snapshot).is_ok);
     }
 
@@ -115,7 +112,7 @@ mod tests {
         let reason = FailureReason::Connect;
         snapshot
             .poll
-            .fail(reason, None, "refused".to_owned(), at(1).wall);
+            .fail(reason, None, "refused".to_owned(), at(1));
         snapshot.poll.last_success = None;
         assert!(!ready(&snapshot).is_ok);
         let result = |seconds| serving(&snapshot, LEAD_TIME, at(seconds));

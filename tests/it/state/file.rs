@@ -7,8 +7,10 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
+    engine::SavedState,
     journal::Journal,
     state::{Directory, Found},
+    time::{Moment, Timestamp},
 };
 use serde_json::{Value, json};
 
@@ -93,6 +95,34 @@ fn empty_members(value: &Value, path: &str, found: &mut Vec<String>) {
             found.push(path.clone());
         }
         empty_members(member, &path, found);
+    }
+}
+
+/// `version-1.json` was written by the version before the monotonic clock.
+#[test]
+fn a_state_of_version_1_goes_on_by_the_wall_clock() {
+    let text = include_bytes!("version-1.json");
+    let saved = SavedState::from_json(text).unwrap();
+    let event = &saved.events[0];
+    assert_eq!(event.shown.duration_seconds, Some(9));
+    let at = |text: &str| Timestamp::parse(text).unwrap();
+    assert_eq!(saved.heartbeat_at, at("2026-11-27T21:56:27.009336492Z"));
+    assert_eq!(
+        saved.document_at.unwrap().wall,
+        at("2026-11-27T21:56:26.834302957Z")
+    );
+    let now = Moment::new(at("2026-11-27T22:56:26.834302957Z"), Duration::ZERO);
+    let hour = Duration::from_hours(1);
+    assert_eq!(saved.resume(now).monotonic, event.first_seen + hour);
+    assert_eq!(saved.warm_up_until, Some(event.first_seen + hour / 12));
+    let mut broken: Value = serde_json::from_slice(text).unwrap();
+    for (member, value) in [
+        ("events", json!([7])),
+        ("events", json!({})),
+        ("heartbeat_at", json!(7)),
+    ] {
+        broken[member] = value;
+        assert!(SavedState::from_json(broken.to_string().as_bytes()).is_err());
     }
 }
 

@@ -210,7 +210,7 @@ fn event_is_open_while_the_last_poll_lists_it() {
     let reason = crate::azure::FailureReason::Timeout;
     snapshot
         .poll
-        .fail(reason, None, "no answer".to_owned(), now.wall);
+        .fail(reason, None, "no answer".to_owned(), now);
     assert_eq!(is_open(&reboot, &snapshot, now), None, "not known");
     assert_eq!(is_open(&over, &snapshot, now), Some(false));
 }

@@ -98,8 +98,14 @@ impl Match {
         }
     }
 
-    /// The `endsAt` of an alert that was resolved at this time.
-    pub(super) fn ends_at(self, resolved_at: Timestamp) -> Timestamp {
+    /// The `endsAt` of an alert that was resolved at this time of the event, by the wall clock.
+    pub(super) fn ends_at(
+        self,
+        tracked: &TrackedEvent,
+        resolved_at: Timestamp,
+        now: Moment,
+    ) -> Timestamp {
+        let resolved_at = now.wall.before(tracked.since(resolved_at, now));
         if self.is_withdrawn {
             resolved_at
         } else {
@@ -143,7 +149,7 @@ impl Match {
             ("runbook_url", format!("{RUNBOOKS}#{anchor}")),
         ]);
         let ends_at = match self.resolved_at {
-            Some(at) => self.ends_at(at),
+            Some(at) => self.ends_at(tracked, at, now),
             None => now.wall.after(self.time_to_live(tracked, now.wall)),
         };
         Alert {

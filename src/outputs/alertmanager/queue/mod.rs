@@ -69,13 +69,13 @@ impl AlertQueue {
     }
 
     /// Whether an alert is new, changed or over, and this was not accepted.
-    pub(super) fn has_news(&self, now: Timestamp) -> bool {
+    pub(super) fn has_news(&self, now: Moment) -> bool {
         let mut alerts = self.alerts.values();
         alerts.any(|alert| alert.is_news(&self.timing, now))
     }
 
     /// Whether one of them was not sent yet.
-    pub(super) fn has_untried_news(&self, now: Timestamp) -> bool {
+    pub(super) fn has_untried_news(&self, now: Moment) -> bool {
         let mut alerts = self.alerts.values();
         alerts.any(|alert| !alert.is_tried && alert.is_news(&self.timing, now))
     }
@@ -84,12 +84,12 @@ impl AlertQueue {
     pub fn next(&mut self, snapshot: &Snapshot, now: Moment) -> Vec<Alert> {
         let failure = snapshot.poll.failure.as_ref();
         let is_blind = failure.is_some_and(|failure| {
-            now.wall.saturating_since(failure.since) >= self.timing.blind_after
+            now.monotonic - failure.since.monotonic >= self.timing.blind_after
         });
         let (mut news, mut again) = (Vec::new(), Vec::new());
         for (labels, known) in &mut self.alerts {
-            let is_news = known.is_news(&self.timing, now.wall);
-            if is_news || known.is_sent_again(&self.timing, is_blind, now.wall) {
+            let is_news = known.is_news(&self.timing, now);
+            if is_news || known.is_sent_again(&self.timing, is_blind, now) {
                 known.is_tried = true;
                 let (tracked, labels) = (&known.tracked, labels.clone());
                 let alert = known.matched.alert(tracked, snapshot, labels, now);
@@ -101,7 +101,7 @@ impl AlertQueue {
     }
 
     /// Alertmanager accepted these alerts.
-    pub fn accepted(&mut self, alerts: &[Alert], now: Timestamp) {
+    pub fn accepted(&mut self, alerts: &[Alert], now: Moment) {
         for alert in alerts {
             let Some(known) = self.alerts.get_mut(&alert.labels) else {
                 continue;
@@ -109,7 +109,7 @@ impl AlertQueue {
             // An Alertmanager takes the later of two ends in the future, which is that of the last push before the end.
             if !alert.is_resolved {
                 known.accepted_until = known.accepted_until.max(Some(alert.ends_at));
-            } else if alert.ends_at <= now {
+            } else if alert.ends_at <= now.wall {
                 known.accepted_until = Some(alert.ends_at);
             }
             known.accepted = Some(known.state(&self.timing, now));
@@ -146,8 +146,8 @@ impl AlertQueue {
             .collect();
         for (labels, known) in before {
             let event = tracked.get(&known.tracked.shown.id);
-            if let Some(alert) = known.without_match(event.copied(), now.wall) {
-                let is_over = alert.is_over(&self.timing, now.wall);
+            if let Some(alert) = known.without_match(event.copied(), now) {
+                let is_over = alert.is_over(&self.timing, now);
                 if !is_over {
                     self.alerts.insert(labels, alert);
                 }
@@ -177,13 +177,13 @@ impl KnownAlert {
 
     /// The end of an alert that no event has any more; `None` if there is nothing to end. `event` is its event as it is
     /// now.
-    fn without_match(self, event: Option<&Arc<TrackedEvent>>, now: Timestamp) -> Option<Self> {
+    fn without_match(self, event: Option<&Arc<TrackedEvent>>, now: Moment) -> Option<Self> {
         let Some(event) = event else {
             // Alertmanager ends the alerts of an event that is not tracked any more after their time to live.
             return self.matched.resolved_at.is_some().then_some(self);
         };
         self.accepted_until?;
-        let resolved_at = self.matched.resolved_at.unwrap_or(now);
+        let resolved_at = self.matched.resolved_at.unwrap_or_else(|| event.time(now));
         // While the name of the VM or its resources were unknown, the event was shown as if it were one of this VM.
         let is_of_others = event.scope == EventScope::Other && event.left_at.is_none();
         let matched = if is_of_others {
@@ -194,11 +194,11 @@ impl KnownAlert {
         Some(Self::new(event, matched, Some(self)))
     }
 
-    fn state(&self, timing: &PushTiming, now: Timestamp) -> PushedState {
+    fn state(&self, timing: &PushTiming, now: Moment) -> PushedState {
         let Some(resolved_at) = self.matched.resolved_at else {
             return PushedState::Firing;
         };
-        let ended_for = now.saturating_since(resolved_at);
+        let ended_for = self.tracked.since(resolved_at, now);
         if self.is_left_to_others()
             || !self.matched.is_withdrawn && ended_for < timing.resolve_after
         {
@@ -217,15 +217,15 @@ impl KnownAlert {
             && names.is_some_and(|names| !names.is_empty())
     }
 
-    fn is_news(&self, timing: &PushTiming, now: Timestamp) -> bool {
+    fn is_news(&self, timing: &PushTiming, now: Moment) -> bool {
         self.accepted != Some(self.state(timing, now)) && !self.is_over(timing, now)
     }
 
     /// `is_blind`: its event may have ended, and if it names another VM, that one may have resolved the alert.
-    fn is_sent_again(&self, timing: &PushTiming, is_blind: bool, now: Timestamp) -> bool {
+    fn is_sent_again(&self, timing: &PushTiming, is_blind: bool, now: Moment) -> bool {
         match (self.matched.resolved_at, self.state(timing, now)) {
             (Some(at), PushedState::Ended) => {
-                !self.is_left_to_others() && now < self.matched.ends_at(at)
+                !self.is_left_to_others() && now.wall < self.matched.ends_at(&self.tracked, at, now)
             }
             (_, PushedState::Resolved) => !self.is_over(timing, now),
             _ => !is_blind || self.tracked.names_only_this_vm(),
@@ -233,13 +233,13 @@ impl KnownAlert {
     }
 
     /// Alertmanager has resolved it.
-    fn is_over(&self, timing: &PushTiming, now: Timestamp) -> bool {
+    fn is_over(&self, timing: &PushTiming, now: Moment) -> bool {
         let Some(resolved_at) = self.matched.resolved_at else {
             return false;
         };
         self.state(timing, now) == PushedState::Resolved
-            && self.accepted_until.is_some_and(|until| until <= now)
-            || now.saturating_since(resolved_at) >= PAST_RETENTION
+            && self.accepted_until.is_some_and(|until| until <= now.wall)
+            || self.tracked.since(resolved_at, now) >= PAST_RETENTION
     }
 }
 

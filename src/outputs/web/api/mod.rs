@@ -77,7 +77,7 @@ fn health(snapshot: &Snapshot, now: Moment) -> Value {
         json!({
             "reason": failure.reason.as_str(),
             "message": failure.message,
-            "since": failure.since.rfc3339_millis(),
+            "since": failure.since.wall.rfc3339_millis(),
         })
     });
     let failures = requests.failures();

@@ -126,7 +126,7 @@ fn document_without_events_differs_from_no_document() {
         FailureReason::Status5xx,
         Some(500),
         "500 \"quoted\"\n".to_owned(),
-        at(0).wall,
+        at(0),
     );
     let without_document = read(&snapshot, at(5));
     assert_eq!(without_document["has_document"], false);

@@ -129,7 +129,7 @@ fn missing_document_is_not_shown_as_no_events() {
         assert!(!page.contains("state clear") && !page.contains("No events scheduled"));
         snapshot
             .poll
-            .fail(FailureReason::Shape, None, "{}".to_owned(), moment(1).wall);
+            .fail(FailureReason::Shape, None, "{}".to_owned(), moment(1));
     }
 }
 
@@ -146,7 +146,7 @@ fn no_events_scheduled_requires_a_successful_poll() {
         FailureReason::Connect,
         None,
         "refused".to_owned(),
-        moment(630).wall,
+        moment(630),
     );
     let page = render(&snapshot, 693);
     assert!(!page.contains("state clear"), "{page}");
@@ -212,7 +212,7 @@ fn untrusted_text_is_escaped() {
     }));
     snapshot
         .poll
-        .fail(FailureReason::Json, None, evil.to_owned(), moment(1).wall);
+        .fail(FailureReason::Json, None, evil.to_owned(), moment(1));
     let page = render(&snapshot, 10);
     assert_eq!(
         page.matches("<script").count(),

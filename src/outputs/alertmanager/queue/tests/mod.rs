@@ -102,14 +102,14 @@ impl Setup {
 
     fn has_news(&mut self) -> bool {
         self.update();
-        self.queue.has_news(self.now.wall)
+        self.queue.has_news(self.now)
     }
 
     /// What is sent when it is time to send all alerts again, and accepted.
     fn sent_again(&mut self) -> Vec<Alert> {
         let snapshot = self.update();
         let alerts = self.queue.next(&snapshot, self.now);
-        self.queue.accepted(&alerts, self.now.wall);
+        self.queue.accepted(&alerts, self.now);
         alerts
     }
 
