@@ -30,7 +30,7 @@ async fn an_approval_of_the_preview_version_names_the_current_incarnation() {
         client.poll(DEADLINE, clock).await.unwrap();
         imds.approvals(Reply::ok(""));
         client
-            .approve(&[&EventId::new(ID)], DEADLINE, clock)
+            .approve(&[EventId::new(ID)], DEADLINE, clock)
             .await
             .unwrap();
         let requests = imds.requests();
@@ -49,7 +49,7 @@ async fn an_id_cannot_break_out_of_the_body() {
     let mut client = client_of(&imds.base());
     let id = EventId::new("\"}],\"x\":\"\\");
     client
-        .approve(&[&id], DEADLINE, Clock::start())
+        .approve(std::slice::from_ref(&id), DEADLINE, Clock::start())
         .await
         .unwrap();
     let sent: serde_json::Value = serde_json::from_str(&imds.requests()[0].body).unwrap();
@@ -72,7 +72,7 @@ async fn a_200_is_an_approval_with_any_body() {
     let mut client = client_of(&imds.base());
     for _ in 0..5 {
         client
-            .approve(&[&EventId::new(ID)], DEADLINE, Clock::start())
+            .approve(&[EventId::new(ID)], DEADLINE, Clock::start())
             .await
             .unwrap();
     }

@@ -99,7 +99,7 @@ impl Client {
     /// document must be polled before another attempt.
     pub async fn approve(
         &mut self,
-        ids: &[&EventId],
+        ids: &[EventId],
         timeout: Duration,
         clock: Clock,
     ) -> Result<(), RequestError> {

@@ -1,17 +1,12 @@
-//! Approvals: the policy that decides about an event, the progress of its approval, the decision that is shown, and what
-//! is on record about it.
+//! Approvals: the policy that decides about an event, what is on record about it, and the decision that is shown.
 
 mod decision;
 mod policy;
-mod progress;
-mod record;
+mod steps;
 
+pub(crate) use self::policy::{DELAY, REQUEST_TIMEOUT};
 pub use self::{
     decision::{ApprovalDecision, ApprovalReason, SkipReason},
-    policy::{ApprovalPolicy, decide},
-    record::ApprovalRecord,
-};
-pub(crate) use self::{
-    policy::{DELAY, REQUEST_TIMEOUT},
-    progress::Approvals,
+    policy::{ApprovalPolicy, verdict},
+    steps::{ApprovalStep, ApprovalSteps},
 };

@@ -12,16 +12,13 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    azure::{
-        RequestError,
-        event::{Event, EventScope, EventType, Impact, Source, Status, resource_name, scope_of},
-    },
+    azure::event::{Event, EventScope, EventType, Impact, Source, Status, resource_name, scope_of},
     base::{
         backoff::exponential,
         time::{Moment, Timestamp},
     },
     core::{
-        approval::{ApprovalDecision, ApprovalReason, SkipReason},
+        approval::{ApprovalDecision, ApprovalReason, ApprovalStep, SkipReason},
         lifecycle::{Phase, TrackedEvent},
     },
 };
@@ -32,7 +29,7 @@ pub(crate) const DELAY: Duration = Duration::from_mins(1);
 /// answer.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Failed attempts after which an event is no longer approved. The delays between them are about 9 minutes together.
-pub(crate) const MAX_ATTEMPTS: u32 = 40;
+const MAX_ATTEMPTS: u32 = 40;
 /// The delay after the first failed attempt, and the longest, also of a `Retry-After`.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
 
@@ -113,39 +110,106 @@ impl fmt::Display for ApprovalPolicy {
     }
 }
 
-/// The decision of the policy: [`ApprovalDecision::Due`], or why not. `vm_name` is the name of this VM, or why it is not
-/// known for certain; `delay_until` is the end of [`ApprovalPolicy::delay`].
-pub fn decide(
+/// What is done about the approval of an event. `vm_name` is the name of this VM, or why it is not known for certain;
+/// an attempt before `process_began` was one of an earlier process.
+pub fn verdict(
     tracked: &TrackedEvent,
-    settings: &ApprovalPolicy,
+    policy: &ApprovalPolicy,
     vm_name: Result<&str, SkipReason>,
-    delay_until: Moment,
+    process_began: Moment,
     now: Moment,
 ) -> ApprovalDecision {
-    let event = tracked.reported();
+    let (event, steps) = (tracked.reported(), &tracked.approval);
     if tracked.phase() == Phase::Ended {
         return ApprovalDecision::Withheld(SkipReason::Ended);
     }
-    if event.is_advisory() {
+    if tracked.shown.is_advisory() || event.is_advisory() {
         return ApprovalDecision::Withheld(SkipReason::Advisory);
     }
-    if let Some(at) = tracked.approval.accepted_at {
+    if let Some(at) = steps.at(&ApprovalStep::Accepted) {
         return ApprovalDecision::Approved { at };
     }
-    if let Some(at) = tracked.approval.elsewhere_at {
+    if let Some(at) = steps.at(&ApprovalStep::Elsewhere) {
         return ApprovalDecision::ApprovedElsewhere { at };
     }
     // Once started, it is never approved, even if a document has it as Scheduled again.
     if tracked.started_at.is_some() || event.status != Status::Scheduled {
         return ApprovalDecision::Withheld(SkipReason::NotScheduled);
     }
-    if settings.is_on() && (tracked.is_contradicted || tracked.has_changed_kind()) {
+    if policy.is_on() && (tracked.is_contradicted || tracked.has_changed_kind()) {
         return ApprovalDecision::Withheld(SkipReason::Contradictory);
     }
-    let reason = reason(event, settings, vm_name);
-    match reason.and_then(|reason| check_reported(tracked, now.wall).map(|()| reason)) {
-        Ok(reason) => approve_or_wait(event, reason, vm_name.ok(), delay_until, now),
+    let reason = reason(event, policy, vm_name);
+    match reason.and_then(|reason| check_not_before(event, now.wall).map(|()| reason)) {
+        Ok(reason) => attempt(tracked, reason, policy, vm_name.ok(), process_began, now),
         Err(why) => ApprovalDecision::Withheld(why),
+    }
+}
+
+/// When an event that the policy approves is approved. The first VM in `Resources` approves it at once, the others after
+/// the delay; each once it has drained, and again a while after it failed.
+fn attempt(
+    tracked: &TrackedEvent,
+    reason: ApprovalReason,
+    policy: &ApprovalPolicy,
+    vm_name: Option<&str>,
+    process_began: Moment,
+    now: Moment,
+) -> ApprovalDecision {
+    let (steps, now_at) = (&tracked.approval, tracked.time(now));
+    let first = tracked
+        .reported()
+        .resources
+        .as_deref()
+        .and_then(|all| all.get(..1));
+    let is_first = scope_of(first, vm_name.into()) == EventScope::Own;
+    let delay_until = tracked.first_seen_at.after(policy.delay);
+    if !is_first && now_at < delay_until {
+        let leader = first.and_then(<[_]>::first).map(AsRef::as_ref);
+        return ApprovalDecision::Waiting {
+            reason,
+            leader: resource_name(leader.unwrap_or_default()).into(),
+            until: delay_until,
+        };
+    }
+    if let Some(at) = steps.sent_at() {
+        if at < tracked.time(process_began) {
+            return ApprovalDecision::Withheld(SkipReason::ResultUnknown);
+        }
+        if steps.is_answer_outstanding() {
+            return ApprovalDecision::Sent { reason, at };
+        }
+    }
+    let intended_at = steps.intended_at().unwrap_or(now_at);
+    let due_at = if is_first {
+        intended_at
+    } else {
+        intended_at.max(delay_until)
+    };
+    let drain_until = due_at.after(policy.drain);
+    if policy.drains(reason) && now_at < drain_until {
+        return ApprovalDecision::Draining {
+            reason,
+            until: drain_until,
+        };
+    }
+    if let Some(at) = steps.at(&ApprovalStep::DryRun).filter(|_| policy.dry_run) {
+        return ApprovalDecision::DryRun { reason, at };
+    }
+    let (attempts, last) = steps.failures();
+    if attempts >= MAX_ATTEMPTS {
+        return ApprovalDecision::Withheld(SkipReason::GaveUp);
+    }
+    let last = last.map(|(last, at)| (last, at.after(retry_delay(last.retry_after, attempts))));
+    match last.filter(|(_, retry_at)| now_at < *retry_at) {
+        Some((last, retry_at)) => ApprovalDecision::Failed {
+            reason,
+            attempts,
+            error: last.error.clone(),
+            may_be_accepted: steps.sent_at().is_some(),
+            retry_at,
+        },
+        None => ApprovalDecision::Due(reason),
     }
 }
 
@@ -191,43 +255,21 @@ fn reason(
     }
 }
 
-/// The last document must have what the decision depends on; values of earlier documents are only shown. An approval
-/// has no effect without a future `NotBefore`.
-fn check_reported(tracked: &TrackedEvent, now: Timestamp) -> Result<(), SkipReason> {
-    match tracked.reported().not_before {
+/// An approval has no effect without a future `NotBefore`.
+fn check_not_before(event: &Event, now: Timestamp) -> Result<(), SkipReason> {
+    match event.not_before {
         None => Err(SkipReason::NotBeforeUnknown),
         Some(not_before) if not_before <= now => Err(SkipReason::NotBeforePassed),
         Some(_) => Ok(()),
     }
 }
 
-/// The first VM in `Resources` approves at once, the others after the delay.
-fn approve_or_wait(
-    event: &Event,
-    reason: ApprovalReason,
-    vm_name: Option<&str>,
-    delay_until: Moment,
-    now: Moment,
-) -> ApprovalDecision {
-    let first = event.resources.as_deref().and_then(|all| all.get(..1));
-    let is_first = scope_of(first, vm_name.into()) == EventScope::Own;
-    if is_first || delay_until.monotonic <= now.monotonic {
-        return ApprovalDecision::Due(reason);
-    }
-    let leader = first.and_then(<[_]>::first).map(AsRef::as_ref);
-    ApprovalDecision::Waiting {
-        reason,
-        leader: resource_name(leader.unwrap_or_default()).into(),
-        until: delay_until.wall,
-    }
-}
-
 /// The delay before the next attempt, which also waits for the next document. Without jitter: each VM has an IMDS of
 /// its own.
-pub(crate) fn retry_delay(error: &RequestError, consecutive_failures: u32) -> Duration {
+fn retry_delay(retry_after: Option<Duration>, consecutive_failures: u32) -> Duration {
     let [first, max] = RETRY_DELAYS;
     let delay = exponential(first, max, consecutive_failures);
-    delay.max(error.retry_after.unwrap_or_default()).min(max)
+    delay.max(retry_after.unwrap_or_default()).min(max)
 }
 
 #[cfg(test)]
@@ -235,7 +277,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::azure::{FailureReason, document};
+    use crate::azure::document;
 
     #[test]
     fn missing_source_and_unknown_source_have_different_messages_and_one_identifier() {
@@ -260,18 +302,9 @@ mod tests {
     }
 
     #[test]
-    fn all_attempts_take_about_9_minutes_whatever_the_error() {
-        for reason in FailureReason::ALL {
-            let error = RequestError {
-                reason,
-                status: None,
-                message: String::new(),
-                retry_after: None,
-                is_unsent: false,
-            };
-            let delays = (1..MAX_ATTEMPTS).map(|failures| retry_delay(&error, failures));
-            let minutes = delays.sum::<Duration>().as_secs_f64() / 60.0;
-            assert!((8.0..10.0).contains(&minutes), "{reason:?}: {minutes}");
-        }
+    fn all_attempts_take_about_9_minutes() {
+        let delays = (1..MAX_ATTEMPTS).map(|failures| retry_delay(None, failures));
+        let minutes = delays.sum::<Duration>().as_secs_f64() / 60.0;
+        assert!((8.0..10.0).contains(&minutes), "{minutes}");
     }
 }

@@ -78,26 +78,26 @@ impl<'a> Text<'a> {
         let identity = snapshot.identity.as_deref();
         let is_stuck = rules.contains(&STUCK);
         let stuck_at = tracked.running_since().map(|at| at.after(STUCK_AFTER));
-        let approval = &tracked.approval;
         let changes = [
             Some(tracked.changed_at),
             over_at,
-            approval.decided_at,
-            approval.withdrawn_at,
-            approval.sent_at,
-            approval.accepted_at,
-            approval.elsewhere_at,
             over_at
                 .and(tracked.interruptions.last())
                 .map(|last| last.until),
             stuck_at.filter(|_| is_stuck),
         ];
+        let steps = tracked.approval.told().map(|(_, at)| at);
         Self {
             tracked,
             vm_name: snapshot.vm_name.as_deref(),
             identity: identity.filter(|_| tracked.scope == EventScope::Own),
             start: Start::of(tracked, now.wall),
-            since: changes.into_iter().flatten().max().unwrap_or(now.wall),
+            since: changes
+                .into_iter()
+                .flatten()
+                .chain(steps)
+                .max()
+                .unwrap_or(now.wall),
             is_over: over_at.is_some(),
             has_advice: over_at.is_none(),
             rules,

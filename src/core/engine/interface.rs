@@ -47,7 +47,7 @@ pub enum Input {
     },
     /// The request of an [`Effect::Approve`] ended.
     ApprovalSent {
-        id: EventId,
+        ids: Vec<EventId>,
         result: Result<(), RequestError>,
         took: Duration,
     },
@@ -81,7 +81,7 @@ pub enum Effect {
         /// Entries that have fallen off its journal since the last publication.
         dropped: Vec<Arc<Entry>>,
     },
-    /// Send the approval of an event. The state before it records the attempt: wait until it is on disk, but not for a
+    /// Send the approval of these events. The state before it records the attempt: wait until it is on disk, but not for a
     /// late write. [`Input::ApprovalSent`] ends it.
-    Approve(EventId),
+    Approve(Vec<EventId>),
 }

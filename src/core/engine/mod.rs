@@ -20,7 +20,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 pub(crate) use self::anomalies::log_anomaly;
 pub use self::interface::{Effect, EngineConfig, Input};
-use self::{anomalies::AnomalyTracker, log::log_transition, save_schedule::SaveSchedule};
+use self::{
+    anomalies::AnomalyTracker, approvals::Approvals, log::log_transition,
+    save_schedule::SaveSchedule,
+};
 pub use crate::core::lifecycle::SavedState;
 use crate::{
     azure::{
@@ -29,7 +32,6 @@ use crate::{
     },
     base::time::Moment,
     core::{
-        approval::Approvals,
         assessment::Start,
         journal::{Entry, Journal},
         lifecycle::{ENDED_RETENTION, Interruption, PollState, SavedJournal, Tracker, Transition},
@@ -69,7 +71,8 @@ pub struct Engine {
     written_newest: u64,
     effects: Vec<Effect>,
     publish: bool,
-    approve: Option<EventId>,
+    /// The events whose approval is to be sent.
+    approve: Vec<EventId>,
 }
 
 impl Engine {
@@ -116,12 +119,12 @@ impl Engine {
             vm_id,
             started_at: now,
             identity_error: None,
-            approvals: Approvals::new(config.approvals),
+            approvals: Approvals::default(),
             anomalies: AnomalyTracker::default(),
             saves: SaveSchedule::new(config.is_persistent),
             effects: Vec::new(),
             publish: false,
-            approve: None,
+            approve: Vec::new(),
             config,
         };
         engine.record();
@@ -136,8 +139,8 @@ impl Engine {
                 self.polled(result, took, now);
             }
             Input::Identified { result, took } => self.identified(result, took, now),
-            Input::ApprovalSent { id, result, took } => {
-                self.approval_sent(&id, result.err().as_ref(), took, now);
+            Input::ApprovalSent { ids, result, took } => {
+                self.approval_sent(&ids, result.err().as_ref(), took, now);
             }
             Input::Delayed(delay) => self.pauses.delay(delay),
             Input::Tick => {
@@ -187,11 +190,6 @@ impl Engine {
         self.tracker.poll.interval
     }
 
-    /// The time until an approval becomes due: the next poll should not be later. A document precedes each approval.
-    pub(crate) fn approval_due_in(&self, now: Moment) -> Option<Duration> {
-        self.approvals.due_in(now)
-    }
-
     pub fn snapshot(&self, now: Moment) -> Snapshot {
         Snapshot {
             events: self.tracker.events(now).into(),
@@ -201,7 +199,7 @@ impl Engine {
             requests: self.requests.clone(),
             counters: Arc::clone(&self.counters),
             state_write_failures: self.saves.failures(),
-            approvals: self.approvals.decisions(),
+            approvals: Arc::clone(&self.approvals.decisions),
             identity: self.identity.clone(),
             identity_error: self.identity_error.clone(),
             vm_name: self.vm_name.clone(),
@@ -243,7 +241,8 @@ impl Engine {
                 dropped: std::mem::take(&mut self.dropped),
             });
         }
-        effects.extend(self.approve.take().map(Effect::Approve));
+        let approve = std::mem::take(&mut self.approve);
+        effects.extend((!approve.is_empty()).then_some(Effect::Approve(approve)));
         effects
     }
 
@@ -259,7 +258,7 @@ impl Engine {
             let current = tracker.current(&it.tracked);
             current.is_some_and(|it| it.is_pending())
         });
-        let approvals = self.approvals.decisions();
+        let approvals = &self.approvals.decisions;
         let entries = transitions.into_iter().map(|mut transition| {
             let is_pending = transition.tracked.is_pending();
             let current = tracker.current(&transition.tracked);

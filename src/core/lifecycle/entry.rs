@@ -12,6 +12,7 @@ use super::{
 use crate::{
     azure::event::{Event, EventScope, Status, VmNames},
     base::time::{Moment, MonotonicTime},
+    core::approval::ApprovalStep,
 };
 
 /// A pending event that the last document lacked, which may not be its end.
@@ -262,13 +263,12 @@ impl TrackerEntry {
     fn approved_by_evidence(&mut self, now: Moment) -> Transition {
         let at = self.tracked.time(now);
         let approval = &mut self.tracked_mut().approval;
-        let kind = if approval.sent_at.is_some() {
-            approval.accept(at);
-            TransitionKind::Approved
+        let (kind, step) = if approval.sent_at().is_some() {
+            (TransitionKind::Approved, ApprovalStep::Accepted)
         } else {
-            approval.elsewhere_at = Some(at);
-            TransitionKind::ApprovedElsewhere
+            (TransitionKind::ApprovedElsewhere, ApprovalStep::Elsewhere)
         };
+        approval.push(step, at);
         self.transition(kind, now)
     }
 
@@ -295,37 +295,21 @@ impl TrackerEntry {
         }
     }
 
-    /// An event that is still Scheduled did not end with the last boot. Nor was it approved if it starts later.
+    /// An event that is still Scheduled did not end with the last boot. Nor was it approved elsewhere if it starts later,
+    /// but it was urgent.
     fn see_status(&mut self, event: &Event, now: Moment) {
         if event.status != Status::Scheduled {
             return;
         }
-        let about_now = now.after(APPROVAL_MARGIN).wall;
         if self.tracked.rebooted {
             self.tracked_mut().rebooted = false;
         }
-        self.see_scheduled(event.not_before.is_some_and(|due| due > about_now));
-    }
-
-    /// The last document still holds (304).
-    pub(super) fn see_again(&mut self) {
-        let tracked = &self.tracked;
-        // After a restart, only the record says that the last document lacked it.
-        let is_listed =
-            tracked.is_pending() && self.absence.is_none() && tracked.last_listed_at.is_none();
-        if is_listed && tracked.shown.status == Status::Scheduled {
-            self.see_scheduled(false);
-        }
-    }
-
-    /// An approval that turns out to have had no effect was urgent all the same.
-    fn see_scheduled(&mut self, is_later: bool) {
-        let mut approval = self.tracked.approval;
-        approval.see_scheduled(is_later);
-        if approval != self.tracked.approval {
+        let about_now = now.after(APPROVAL_MARGIN).wall;
+        let is_later = event.not_before.is_some_and(|due| due > about_now);
+        if is_later && self.tracked.approval.at(&ApprovalStep::Elsewhere).is_some() {
             let tracked = self.tracked_mut();
-            tracked.was_imminent |= tracked.approval.is_approved();
-            tracked.approval = approval;
+            tracked.was_imminent = true;
+            tracked.approval.disprove();
         }
     }
 

@@ -10,7 +10,7 @@ use crate::{
         label::label_values,
         time::{Moment, MonotonicTime, Timestamp},
     },
-    core::approval::ApprovalRecord,
+    core::approval::ApprovalSteps,
 };
 
 /// An event that is due within an hour is urgent.
@@ -61,8 +61,8 @@ pub struct TrackedEvent {
     /// Documents that had another version of it than the one before.
     #[serde(default)]
     pub times_changed: u32,
-    #[serde(flatten)]
-    pub approval: ApprovalRecord,
+    #[serde(default)]
+    pub approval: ApprovalSteps,
     /// It was urgent at some time before the last change, and stays so.
     #[serde(default)]
     pub was_imminent: bool,
@@ -168,7 +168,7 @@ impl TrackedEvent {
             times_ended: 0,
             changed_at: now.wall,
             times_changed: 0,
-            approval: ApprovalRecord::default(),
+            approval: ApprovalSteps::default(),
             was_imminent: false,
             reschedulings: Vec::new(),
             interruptions: Vec::new(),
@@ -229,7 +229,7 @@ impl TrackedEvent {
     /// exporter is about to approve it.
     pub(crate) fn is_due_by_approval(&self) -> bool {
         self.phase() == Phase::Scheduled
-            && (self.approval.decision_at().is_some() || self.approval.may_be_approved())
+            && (self.approval.intended_at().is_some() || self.approval.may_be_approved())
     }
 
     /// This exporter, or the first VM in `Resources`, is about to approve it. `NotBefore` ends that.

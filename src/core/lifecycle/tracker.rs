@@ -22,7 +22,7 @@ use crate::{
         event::{Event, EventId, EventScope, Source, VmNames},
     },
     base::time::Moment,
-    core::approval::ApprovalRecord,
+    core::approval::ApprovalStep,
 };
 
 /// The events of a document.
@@ -204,9 +204,6 @@ impl Tracker {
         let is_over = |entry: &&mut TrackerEntry| {
             entry.tracked.is_pending() && entry.absence.is_some_and(|absence| absence.is_over(now))
         };
-        for entry in self.entries.values_mut() {
-            entry.see_again();
-        }
         let evidence = Evidence::new(&self.poll, self.was_interrupted, now);
         let over = self.entries.values_mut().filter(is_over);
         let transitions = over
@@ -327,38 +324,21 @@ impl Tracker {
         changed
     }
 
-    /// Changes the record of the approval of an event.
-    pub(crate) fn record_step(&mut self, id: &EventId, step: impl FnOnce(&mut ApprovalRecord)) {
-        if let Some(entry) = self.entries.get_mut(id) {
-            step(&mut entry.tracked_mut().approval);
-        }
-    }
-
-    /// IMDS accepted the approval of an event.
-    pub fn record_approval(&mut self, id: &EventId, now: Moment) -> Option<Transition> {
-        let entry = self.unapproved(id)?;
-        let at = entry.tracked.time(now);
-        entry.tracked_mut().approval.accept(at);
-        Some(entry.transition(TransitionKind::Approved, now))
-    }
-
-    /// The approval of an event failed. `may_be_accepted`: this attempt or an earlier one had no answer.
-    pub(crate) fn record_failed_approval(
+    /// A step of the approval of a pending event, unless IMDS has accepted one.
+    pub fn record_step(
         &mut self,
         id: &EventId,
-        may_be_accepted: bool,
+        step: ApprovalStep,
         now: Moment,
-    ) {
-        if let Some(entry) = self.unapproved(id) {
-            let at = entry.tracked.time(now);
-            entry.tracked_mut().approval.fail(may_be_accepted, at);
-        }
-    }
-
-    /// A pending event of which this exporter knows no approval.
-    fn unapproved(&mut self, id: &EventId) -> Option<&mut TrackerEntry> {
+    ) -> Option<Transition> {
         let entry = self.entries.get_mut(id)?;
-        let tracked = &entry.tracked;
-        (tracked.is_pending() && tracked.approval.accepted_at.is_none()).then_some(entry)
+        let is_accepted = entry.tracked.approval.at(&ApprovalStep::Accepted).is_some();
+        if !entry.tracked.is_pending() || is_accepted {
+            return None;
+        }
+        let at = entry.tracked.time(now);
+        let approved = step == ApprovalStep::Accepted;
+        entry.tracked_mut().approval.push(step, at);
+        approved.then(|| entry.transition(TransitionKind::Approved, now))
     }
 }

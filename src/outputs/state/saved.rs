@@ -84,7 +84,7 @@ impl SavedState {
         }
         if version < 2 {
             let mut state = serde_json::from_slice(text).map_err(|error| error.to_string())?;
-            add_clock(&mut state);
+            upgrade(&mut state);
             return serde_json::from_value(state).map_err(|error| error.to_string());
         }
         serde_json::from_slice(text).map_err(|error| error.to_string())
@@ -92,7 +92,14 @@ impl SavedState {
 }
 
 /// In version 1 there was only the wall clock. The monotonic clock of a process without a state begins at its time, too.
-fn add_clock(state: &mut Value) {
+fn upgrade(state: &mut Value) {
+    const STEPS: [(&str, &str); 5] = [
+        ("intended", "approval_decided_at"),
+        ("withdrawn", "approval_withdrawn_at"),
+        ("sent", "approval_sent_at"),
+        ("accepted", "approved_at"),
+        ("elsewhere", "approved_elsewhere_at"),
+    ];
     let monotonic = |at: &Value| {
         let at = at.as_str().and_then(Timestamp::parse);
         let since_epoch = at.map(|at| at.saturating_since(Timestamp::UNIX_EPOCH));
@@ -105,12 +112,17 @@ fn add_clock(state: &mut Value) {
     state["monotonic"] = monotonic(&state["heartbeat_at"]);
     state["document_at"] = moment(&state["document_at"]);
     state["warm_up_until"] = monotonic(&state["warming_up_until"]);
-    let events = state["events"].as_array_mut().into_iter().flatten();
+    let events = state.get_mut("events").and_then(Value::as_array_mut);
+    let events = events.into_iter().flatten();
     for event in events.filter(|event| event.is_object()) {
         event["shown"] = event["event"].take();
         event["first_seen"] = monotonic(&event["first_seen_at"]);
         event["last_listed_at"] = moment(&event["last_listed_at"]);
         event["down_since"] = monotonic(&event["down_since"]);
+        let steps = STEPS
+            .iter()
+            .map(|(step, member)| json!([step, event[*member]]));
+        event["approval"] = steps.filter(|it| it[1].is_string()).collect();
     }
 }
 

@@ -48,7 +48,7 @@ struct LastPoll {
 enum ImdsRequest {
     Identify,
     Poll { is_long: bool },
-    Approve(EventId),
+    Approve(Vec<EventId>),
 }
 
 /// A request, with the wait before it.
@@ -116,8 +116,8 @@ impl ImdsRequests {
         self.running = None;
     }
 
-    pub(super) fn approve(&mut self, id: EventId) {
-        self.begin(ImdsRequest::Approve(id), Duration::ZERO);
+    pub(super) fn approve(&mut self, ids: Vec<EventId>) {
+        self.begin(ImdsRequest::Approve(ids), Duration::ZERO);
     }
 
     /// Begins to wait for the next poll, or for the next request of the identity, unless another request runs.
@@ -185,10 +185,10 @@ impl ImdsRequests {
                         late,
                     }
                 }
-                ImdsRequest::Approve(id) => {
-                    let result = client.approve(&[&id], timeout, clock).await;
+                ImdsRequest::Approve(ids) => {
+                    let result = client.approve(&ids, timeout, clock).await;
                     Input::ApprovalSent {
-                        id,
+                        ids,
                         result,
                         took: took(),
                     }

@@ -155,11 +155,11 @@ impl Runner {
                     otlp.update(&journal, &dropped);
                 }
             }
-            Effect::Approve(id) => {
+            Effect::Approve(ids) => {
                 if let Some(state) = &mut self.state {
                     state.wait().await;
                 }
-                self.requests.approve(id);
+                self.requests.approve(ids);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::Path, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    approval::{ApprovalDecision, ApprovalPolicy, SkipReason, decide},
+    approval::{ApprovalDecision, ApprovalPolicy, ApprovalStep, SkipReason, verdict},
     document,
     event::EventId,
     lifecycle::{TrackedEvent, Tracker},
@@ -93,7 +93,7 @@ fn certain(vm_name: Option<&str>) -> Result<&str, SkipReason> {
 fn row(table: &mut String, what: &str, tracked: &TrackedEvent, vm_name: Option<&str>, now: Moment) {
     write!(table, "{what:58}").unwrap();
     for (_, settings) in policies() {
-        let decision = word(decide(tracked, &settings, certain(vm_name), at(60), now));
+        let decision = word(verdict(tracked, &settings, certain(vm_name), at(0), now));
         write!(table, " {decision:18}").unwrap();
     }
     table.truncate(table.trim_end().len());
@@ -240,7 +240,9 @@ fn gaps(members: &Value) -> Vec<Circumstance> {
 /// Earlier transitions of the event.
 fn histories(table: &mut String, event: &Value) {
     let mut approved = seen(event);
-    approved.record_approval(&EventId::new(ID), at(1)).unwrap();
+    let id = EventId::new(ID);
+    let accepted = approved.record_step(&id, ApprovalStep::Accepted, at(1));
+    assert!(accepted.is_some());
     row(table, "approved before", &only(&approved), Some(OWN), at(2));
     let mut moved = event.clone();
     moved["NotBefore"] = json!(at(1_800).wall.rfc1123());
@@ -424,9 +426,8 @@ proptest! {
         let body = json!({ "DocumentIncarnation": 1, "Events": [event] });
         let tracker = seen_in(&body.to_string(), vm_name);
         let Some(tracked) = tracker.events(at(0)).pop() else { return Ok(()) };
-        let delay_until = at(settings.delay.as_secs());
-        let decision = decide(&tracked, &settings, certain(vm_name), delay_until, at(seconds));
-        if !matches!(decision, ApprovalDecision::Due(_) | ApprovalDecision::Waiting { .. }) {
+        let decision = verdict(&tracked, &settings, certain(vm_name), at(0), at(seconds));
+        if !matches!(decision, ApprovalDecision::Due(_) | ApprovalDecision::Waiting { .. } | ApprovalDecision::Draining { .. }) {
             return Ok(());
         }
         let value_of = |member: &str| event[member].as_str().unwrap_or_default().to_ascii_lowercase();

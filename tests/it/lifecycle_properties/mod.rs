@@ -374,8 +374,8 @@ proptest! {
                     transitions
                 }
                 Step::Approve(index) => {
-                    let (id, result, took) = (id(*index), Ok(()), Duration::ZERO);
-                    let transitions = process.handle(Input::ApprovalSent { id, result, took }, now);
+                    let (ids, result, took) = (vec![id(*index)], Ok(()), Duration::ZERO);
+                    let transitions = process.handle(Input::ApprovalSent { ids, result, took }, now);
                     oracle.approve(&transitions);
                     transitions
                 }

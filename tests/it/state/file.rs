@@ -45,14 +45,14 @@ fn an_invalid_file_is_kept_under_another_name_by_the_next_write() {
     let whole = fs::read(folder.path().join("state.json")).unwrap();
     let newer = String::from_utf8(whole.clone())
         .unwrap()
-        .replace("\"version\":1", "\"version\":2");
+        .replace("\"version\":2", "\"version\":3");
     let rows: [(&[u8], &str); 8] = [
         (b"", "empty"),
         (&whole[..whole.len() / 2], "EOF"),
         (&whole[..whole.len() - 1], "EOF"),
         (b"\0\0\0\0\0\0\0\0", "expected value"),
         (newer.as_bytes(), "newer version"),
-        (b"{\"version\":1}", "missing field"),
+        (b"{\"version\":2}", "missing field"),
         (b"[1,2,3]", "trailing"),
         (b"#!/bin/sh\necho not a state\n", "expected value"),
     ];
@@ -105,6 +105,7 @@ fn a_state_of_version_1_goes_on_by_the_wall_clock() {
     let saved = SavedState::from_json(text).unwrap();
     let event = &saved.events[0];
     assert_eq!(event.shown.duration_seconds, Some(9));
+    assert!(event.approval.may_be_approved());
     let at = |text: &str| Timestamp::parse(text).unwrap();
     assert_eq!(saved.heartbeat_at, at("2026-11-27T21:56:27.009336492Z"));
     assert_eq!(

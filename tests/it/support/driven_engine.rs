@@ -37,7 +37,7 @@ pub(crate) struct DrivenEngine {
     /// As it was written last.
     written: Arc<Journal>,
     /// The requested approvals that the test has not answered.
-    pub(crate) requested: Vec<EventId>,
+    pub(crate) requested: Vec<Vec<EventId>>,
 }
 
 /// That of the VM with this name, which saves its state.
@@ -115,7 +115,7 @@ impl DrivenEngine {
                     self.saves += 1;
                     self.handle(Input::StateWritten(Ok(())));
                 }
-                Effect::Approve(id) => self.requested.push(id),
+                Effect::Approve(ids) => self.requested.push(ids),
                 Effect::Publish { snapshot, .. } => self.publish(snapshot),
                 // The test polls with a whole document anyway.
                 Effect::DiscardForeignState => {}

@@ -216,9 +216,9 @@ impl SimulatedVm {
 
     /// The request of the approval ends.
     pub(crate) fn end_approval(&mut self, result: Result<(), RequestError>) {
-        let id = self.requested.remove(0);
+        let ids = self.requested.remove(0);
         let took = Duration::ZERO;
-        self.handle(Input::ApprovalSent { id, result, took });
+        self.handle(Input::ApprovalSent { ids, result, took });
     }
 
     /// The last state that was saved.

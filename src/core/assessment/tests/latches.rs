@@ -1,6 +1,7 @@
 //! What an event keeps until its end: its alerts, and their labels.
 
 use super::*;
+use crate::core::approval::ApprovalStep;
 
 /// Alert, type and source of the only alert.
 fn labels(tracked: &TrackedEvent, seconds: i64) -> (AlertRule, EventType, String) {
@@ -187,7 +188,7 @@ fn down_alerts_are_explained_from_five_minutes_before_the_event_until_half_an_ho
     assert_eq!(in_progress(&over, 699), Some(true));
     assert_eq!(in_progress(&over, 700), Some(false));
     let mut approved = platform("Reboot", Some(86_000));
-    approved.approval.accepted_at = Some(at(100));
+    approved.approval.push(ApprovalStep::Accepted, at(100));
     assert_eq!(in_progress(&approved, 101), Some(true));
     approved = ended(approved, 300);
     assert_eq!(
@@ -227,7 +228,7 @@ fn alert_for_inhibition_that_does_not_apply_any_more_says_so() {
 fn approved_restart_is_critical_however_far_ahead_it_is() {
     let mut approved = platform("Reboot", Some(10_800));
     assert_alerts(&[(approved.clone(), 0, &["Reboot warning"])]);
-    approved.approval.elsewhere_at = Some(at(60));
+    approved.approval.push(ApprovalStep::Elsewhere, at(60));
     assert_alerts(&[(approved, 61, &["Reboot critical", "Reboot warning"])]);
 }
 

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::*;
+use crate::core::approval::ApprovalStep;
 use crate::{azure::Identity, core::lifecycle::Interruption};
 
 fn identity() -> Identity {
@@ -59,7 +60,7 @@ fn advice_to_redeploy_has_the_command_for_a_vm_without_a_scale_set() {
 #[test]
 fn advice_about_an_approved_event_is_neither_done_nor_too_late() {
     let advice = |mut tracked: TrackedEvent| {
-        tracked.approval.accepted_at = Some(at(0));
+        tracked.approval.push(ApprovalStep::Accepted, at(0));
         to_do(&tracked, &snapshot([]), 1).unwrap()
     };
     let user = advice(tracked("Reboot", "User", Some(900)));
@@ -169,17 +170,17 @@ fn summary_names_what_which_vm_and_when_and_does_not_change_with_time() {
 #[test]
 fn summary_says_that_an_approval_can_start_the_event_earlier() {
     let mut approved = reboot();
-    approved.approval.decided_at = Some(at(60));
+    approved.approval.push(ApprovalStep::Intended, at(60));
     assert_eq!(
         summary(&approved, 61),
         "Reboot of web_1 at 14:01 UTC or earlier"
     );
-    approved.approval.sent_at = Some(at(90));
+    approved.approval.push(ApprovalStep::Sent, at(90));
     assert_eq!(
         summary(&approved, 91),
         "Reboot of web_1 at 14:01 UTC or earlier"
     );
-    approved.approval.accepted_at = Some(at(91));
+    approved.approval.push(ApprovalStep::Accepted, at(91));
     assert_eq!(
         summary(&approved, 92),
         "Reboot of web_1 is approved, at any moment"

@@ -3,6 +3,7 @@ use std::{collections::BTreeSet, sync::Arc, time::SystemTime};
 use opentelemetry::trace::{SpanId, TraceId};
 
 use super::*;
+use crate::core::approval::ApprovalStep;
 use crate::{
     azure::event::{Event, EventId, EventType, Status},
     outputs::otlp::fixtures::{
@@ -145,7 +146,7 @@ fn approvals_interruptions_and_amendments_have_records_too() {
     let mut tracker = tracker();
     let first = document(vec![event(Status::Scheduled)]);
     tracker.observe(&first, Some(OWN), moment(1_000));
-    let approved = tracker.record_approval(&EventId::new(ID), moment(1_005));
+    let approved = tracker.record_step(&EventId::new(ID), ApprovalStep::Accepted, moment(1_005));
     let mut transitions: Vec<_> = approved.into_iter().collect();
     let redeploy = Event {
         event_type: EventType::Redeploy,

@@ -32,7 +32,10 @@ use super::{
 use crate::{
     azure::event::{Event, EventScope},
     base::{label::label_values, text::sanitize, time::Timestamp},
-    core::lifecycle::{TrackedEvent, Transition, TransitionKind},
+    core::{
+        approval::ApprovalStep,
+        lifecycle::{TrackedEvent, Transition, TransitionKind},
+    },
 };
 
 /// The namespace of span ids and of ids of log records; it must never change.
@@ -191,7 +194,7 @@ pub(super) fn span_id(event: &Event, vm: &str, phase: SpanPhase) -> SpanId {
 /// Maintenance is not an error; an approval that failed is.
 fn status(tracked: &TrackedEvent, phase: SpanPhase) -> Status {
     let is_reported = matches!(phase, SpanPhase::Whole | SpanPhase::Notice);
-    match tracked.approval.failed_at.filter(|_| is_reported) {
+    match tracked.approval.failed_at().filter(|_| is_reported) {
         Some(at) => Status::error(format!(
             "the metadata service did not take the approval, last at {}",
             at.rfc3339()
@@ -213,23 +216,17 @@ fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
             let attributes = from.into_iter().chain([to]);
             event(SpanEventName::Rescheduled, rescheduling.at, attributes)
         }));
-        let approval = [
-            (SpanEventName::ApprovalDecided, tracked.approval.decided_at),
-            (
-                SpanEventName::ApprovalWithdrawn,
-                tracked.approval.withdrawn_at,
-            ),
-            (SpanEventName::ApprovalSent, tracked.approval.sent_at),
-            (SpanEventName::Approved, tracked.approval.accepted_at),
-            (
-                SpanEventName::ApprovedElsewhere,
-                tracked.approval.elsewhere_at,
-            ),
-        ];
-        let known = approval
-            .into_iter()
-            .filter_map(|(name, at)| Some((name, at?)));
-        all.extend(known.map(|(name, at)| event(name, at, [])));
+        all.extend(tracked.approval.told().filter_map(|(step, at)| {
+            let name = match step {
+                ApprovalStep::Intended => SpanEventName::ApprovalDecided,
+                ApprovalStep::Withdrawn => SpanEventName::ApprovalWithdrawn,
+                ApprovalStep::Sent => SpanEventName::ApprovalSent,
+                ApprovalStep::Accepted => SpanEventName::Approved,
+                ApprovalStep::Elsewhere => SpanEventName::ApprovedElsewhere,
+                _ => return None,
+            };
+            Some(event(name, at, []))
+        }));
     }
     if matches!(phase, SpanPhase::Whole | SpanPhase::Impact) {
         all.extend(tracked.interruptions.iter().map(|interruption| {

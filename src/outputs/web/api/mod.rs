@@ -22,7 +22,7 @@ use crate::{
         time::{Moment, Timestamp},
     },
     core::{
-        approval::ApprovalDecision,
+        approval::{ApprovalDecision, ApprovalStep},
         assessment::{self, AlertState},
         lifecycle::{TrackedEvent, Transition, TransitionKind},
         snapshot::Snapshot,
@@ -209,6 +209,7 @@ impl<'a> EventEntry<'a> {
             json!({"at": at, "from": millis(change.from), "to": to})
         });
         let time = |at| json!(millis(at));
+        let step = |step| time(tracked.approval.at(&step));
         [
             ("scope", json!(tracked.scope.as_str())),
             ("computer_name", json!(computer_name)),
@@ -230,10 +231,10 @@ impl<'a> EventEntry<'a> {
                 "outcome",
                 json!(tracked.end.map(|end| end.outcome.as_str())),
             ),
-            ("approval_decided_at", time(tracked.approval.decision_at())),
-            ("approval_sent_at", time(tracked.approval.sent_at)),
-            ("approved_at", time(tracked.approval.accepted_at)),
-            ("approved_elsewhere_at", time(tracked.approval.elsewhere_at)),
+            ("approval_decided_at", time(tracked.approval.intended_at())),
+            ("approval_sent_at", time(tracked.approval.sent_at())),
+            ("approved_at", step(ApprovalStep::Accepted)),
+            ("approved_elsewhere_at", step(ApprovalStep::Elsewhere)),
             ("approval", json!(approval)),
             (
                 "observed_interruption_seconds",

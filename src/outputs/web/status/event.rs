@@ -9,7 +9,7 @@ use crate::{
     azure::event::{Event, EventId, EventScope, Impact, Source, resource_name},
     base::time::{Moment, Timestamp, in_words, split_seconds},
     core::{
-        approval::ApprovalDecision,
+        approval::{ApprovalDecision, ApprovalStep},
         assessment::Start,
         lifecycle::{End, Outcome, Phase, TrackedEvent},
     },
@@ -210,17 +210,18 @@ fn history(tracked: &TrackedEvent) -> Markup {
         let to = change.to.rfc1123().replace("GMT", "UTC");
         (change.at, html! { "Rescheduled to " (to) })
     }));
-    let approval = &tracked.approval;
-    for (when, what) in [
-        (approval.decided_at, "Approval decided"),
-        (approval.withdrawn_at, "Decision to approve withdrawn"),
-        (approval.sent_at, "Approval sent"),
-        (approval.accepted_at, "Approved by this exporter"),
-        (approval.elsewhere_at, "Approved, not by this exporter"),
-        (tracked.started_at, "Started"),
-    ] {
-        changes.extend(when.map(|when| (when, html! { (what) })));
-    }
+    changes.extend(tracked.approval.told().filter_map(|(step, at)| {
+        let what = match step {
+            ApprovalStep::Intended => "Approval decided",
+            ApprovalStep::Withdrawn => "Decision to approve withdrawn",
+            ApprovalStep::Sent => "Approval sent",
+            ApprovalStep::Accepted => "Approved by this exporter",
+            ApprovalStep::Elsewhere => "Approved, not by this exporter",
+            _ => return None,
+        };
+        Some((at, html! { (what) }))
+    }));
+    changes.extend(tracked.started_at.map(|at| (at, html! { "Started" })));
     changes.extend(tracked.interruptions.iter().map(|interruption| {
         let length = in_words(interruption.length);
         (

@@ -98,7 +98,7 @@ async fn send(
 ) -> Result<(), CommandError> {
     let began = clock.now();
     // In Azure's spelling, which may differ in case from that on the command line.
-    let ids: Vec<_> = events.iter().map(|event| &event.id).collect();
+    let ids: Vec<_> = events.iter().map(|event| event.id.clone()).collect();
     let mut may_be_approved = false;
     loop {
         let Err(cause) = client.approve(&ids, settings.timeout, clock).await else {

@@ -128,7 +128,7 @@ pub(super) fn nothing_to_approve(document: &Document, now: Timestamp) -> String 
 }
 
 /// The events in the document after a failed approval.
-pub(super) fn states(document: &Document, ids: &[&EventId]) -> String {
+pub(super) fn states(document: &Document, ids: &[EventId]) -> String {
     let states: Vec<_> = match ids {
         [id] => vec![state(document, id)],
         ids => ids

@@ -7,7 +7,10 @@ use opentelemetry::{Array, StringValue, Value};
 
 use super::*;
 use crate::{
-    azure::event::{EventId, EventType, Source, Status as EventStatus},
+    azure::{
+        FailureReason, RequestError,
+        event::{EventId, EventType, Source, Status as EventStatus},
+    },
     outputs::otlp::fixtures::{
         ID, OWN, document, event, get, interruption, moment, moved, of_another_vm, tracker,
         transitions_of, vm,
@@ -220,7 +223,11 @@ fn span_events_are_in_the_order_of_time() {
     );
     let later = document(vec![moved(3_000)]);
     transitions.extend(tracker.observe(&later, Some(OWN), moment(1_010)));
-    transitions.extend(tracker.record_approval(&EventId::new(ID), moment(1_005)));
+    transitions.extend(tracker.record_step(
+        &EventId::new(ID),
+        ApprovalStep::Accepted,
+        moment(1_005),
+    ));
     let blanked = Event {
         not_before: None,
         ..event(EventStatus::Started)
@@ -292,9 +299,11 @@ fn only_a_failed_approval_is_an_error() {
             for transition in tracker.observe(&seen, Some(OWN), moment(seconds)) {
                 all.extend(spans(&transition, &vm()));
             }
-            tracker.record_failed_approval(&EventId::new(ID), false, moment(1_005));
+            let refused = RequestError::new(FailureReason::Status4xx, "HTTP 400");
+            let failed = ApprovalStep::failed(&refused);
+            tracker.record_step(&EventId::new(ID), failed, moment(1_005));
             if is_accepted {
-                tracker.record_approval(&EventId::new(ID), moment(1_006));
+                tracker.record_step(&EventId::new(ID), ApprovalStep::Accepted, moment(1_006));
             }
         }
         let errors: Vec<_> = all
