@@ -110,13 +110,11 @@ impl fmt::Display for ApprovalPolicy {
     }
 }
 
-/// What is done about the approval of an event. `vm_name` is the name of this VM, or why it is not known for certain;
-/// an attempt before `process_began` was one of an earlier process.
+/// What is done about the approval of an event. `vm_name` is the name of this VM, or why it is not known for certain.
 pub fn verdict(
     tracked: &TrackedEvent,
     policy: &ApprovalPolicy,
     vm_name: Result<&str, SkipReason>,
-    process_began: Moment,
     now: Moment,
 ) -> ApprovalDecision {
     let (event, steps) = (tracked.reported(), &tracked.approval);
@@ -136,12 +134,21 @@ pub fn verdict(
     if tracked.started_at.is_some() || event.status != Status::Scheduled {
         return ApprovalDecision::Withheld(SkipReason::NotScheduled);
     }
-    if policy.is_on() && (tracked.is_contradicted || tracked.has_changed_kind()) {
+    if !policy.is_on() {
+        let is_due = tracked.shown.not_before.is_none();
+        let why = if is_due {
+            SkipReason::OffAndDue
+        } else {
+            SkipReason::Off
+        };
+        return ApprovalDecision::Withheld(why);
+    }
+    if tracked.is_contradicted || tracked.has_changed_kind() {
         return ApprovalDecision::Withheld(SkipReason::Contradictory);
     }
     let reason = reason(event, policy, vm_name);
     match reason.and_then(|reason| check_not_before(event, now.wall).map(|()| reason)) {
-        Ok(reason) => attempt(tracked, reason, policy, vm_name.ok(), process_began, now),
+        Ok(reason) => attempt(tracked, reason, policy, vm_name.ok(), now),
         Err(why) => ApprovalDecision::Withheld(why),
     }
 }
@@ -153,7 +160,6 @@ fn attempt(
     reason: ApprovalReason,
     policy: &ApprovalPolicy,
     vm_name: Option<&str>,
-    process_began: Moment,
     now: Moment,
 ) -> ApprovalDecision {
     let (steps, now_at) = (&tracked.approval, tracked.time(now));
@@ -172,13 +178,11 @@ fn attempt(
             until: delay_until,
         };
     }
-    if let Some(at) = steps.sent_at() {
-        if at < tracked.time(process_began) {
-            return ApprovalDecision::Withheld(SkipReason::ResultUnknown);
-        }
-        if steps.is_answer_outstanding() {
-            return ApprovalDecision::Sent { reason, at };
-        }
+    if steps.at(&ApprovalStep::Lost).is_some() {
+        return ApprovalDecision::Withheld(SkipReason::ResultUnknown);
+    }
+    if let Some(at) = steps.sent_at().filter(|_| steps.is_answer_outstanding()) {
+        return ApprovalDecision::Sent { reason, at };
     }
     let intended_at = steps.intended_at().unwrap_or(now_at);
     let due_at = if is_first {
@@ -216,20 +220,12 @@ fn attempt(
 /// The flag that allows the approval, by any VM.
 fn reason(
     event: &Event,
-    settings: &ApprovalPolicy,
+    policy: &ApprovalPolicy,
     vm_name: Result<&str, SkipReason>,
 ) -> Result<ApprovalReason, SkipReason> {
-    if !settings.is_on() {
-        let is_due = event.not_before.is_none();
-        return Err(if is_due {
-            SkipReason::OffAndDue
-        } else {
-            SkipReason::Off
-        });
-    }
     let user_event = match event.scope(Some(vm_name?)) {
         EventScope::Own => ApprovalReason::UserEvent,
-        EventScope::Other if settings.covers_other_vms(event) => ApprovalReason::GroupEvent,
+        EventScope::Other if policy.covers_other_vms(event) => ApprovalReason::GroupEvent,
         EventScope::Other => return Err(SkipReason::OtherVm),
         EventScope::Unknown => return Err(SkipReason::ResourcesUnknown),
     };
@@ -240,12 +236,12 @@ fn reason(
         Impact::Unknown => return Err(SkipReason::TypeUnknown),
     }
     match event.source {
-        Some(Source::User) if settings.user_events => return Ok(user_event),
+        Some(Source::User) if policy.user_events => return Ok(user_event),
         Some(Source::User | Source::Platform) => {}
         Some(Source::Other(_)) => return Err(SkipReason::SourceUnknown),
         None => return Err(SkipReason::SourceMissing),
     }
-    let (EventType::Freeze, Some(below)) = (&event.event_type, settings.freeze_below) else {
+    let (EventType::Freeze, Some(below)) = (&event.event_type, policy.freeze_below) else {
         return Err(SkipReason::NotAskedFor);
     };
     match event.duration_seconds.map(Duration::from_secs) {

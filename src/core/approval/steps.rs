@@ -28,6 +28,8 @@ pub enum ApprovalStep {
     Elsewhere,
     /// A dry run would have sent it.
     DryRun,
+    /// The process ended, or was restored, without knowing whether an approval was accepted.
+    Lost,
 }
 
 /// A failed attempt.
@@ -80,6 +82,7 @@ impl ApprovalSteps {
                     self.0.remove(sent);
                 }
             }
+            ApprovalStep::Lost => self.0.retain(|(known, _)| *known != ApprovalStep::Lost),
             _ => {}
         }
         self.0.push((step, at));
@@ -96,8 +99,8 @@ impl ApprovalSteps {
 
     /// The steps that readers are told, each as it was taken last.
     pub(crate) fn told(&self) -> impl Iterator<Item = (&ApprovalStep, Timestamp)> {
-        let is_told =
-            |step: &ApprovalStep| step.attempt().is_none() && *step != ApprovalStep::DryRun;
+        let is_internal = |step: &_| matches!(step, ApprovalStep::DryRun | ApprovalStep::Lost);
+        let is_told = move |step: &ApprovalStep| step.attempt().is_none() && !is_internal(step);
         let steps = self.0.iter().map(|(step, at)| (step, *at));
         steps.filter(move |(step, at)| is_told(step) && self.at(step) == Some(*at))
     }

@@ -72,7 +72,7 @@ impl Engine {
         let mut decided = Vec::new();
         for tracked in self.tracker.events(now) {
             if tracked.is_pending() {
-                let decision = verdict(&tracked, &policy, vm_name, self.started_at, now);
+                let decision = verdict(&tracked, &policy, vm_name, now);
                 self.record_intention(&tracked, &decision, now);
                 decided.push((tracked, decision));
             }

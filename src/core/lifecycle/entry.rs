@@ -90,6 +90,12 @@ impl TrackerEntry {
                 tracked.down_since.get_or_insert(saved.monotonic);
             }
         }
+        if event.approval.sent_at().is_some() && !event.approval.is_approved() {
+            let at = event.time(now);
+            Arc::make_mut(&mut event)
+                .approval
+                .push(ApprovalStep::Lost, at);
+        }
         let due = event.shown.not_before;
         Self {
             due_at: due.map(|due| due.on_monotonic_clock(now)),

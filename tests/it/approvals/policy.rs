@@ -93,7 +93,7 @@ fn certain(vm_name: Option<&str>) -> Result<&str, SkipReason> {
 fn row(table: &mut String, what: &str, tracked: &TrackedEvent, vm_name: Option<&str>, now: Moment) {
     write!(table, "{what:58}").unwrap();
     for (_, settings) in policies() {
-        let decision = word(verdict(tracked, &settings, certain(vm_name), at(0), now));
+        let decision = word(verdict(tracked, &settings, certain(vm_name), now));
         write!(table, " {decision:18}").unwrap();
     }
     table.truncate(table.trim_end().len());
@@ -426,7 +426,7 @@ proptest! {
         let body = json!({ "DocumentIncarnation": 1, "Events": [event] });
         let tracker = seen_in(&body.to_string(), vm_name);
         let Some(tracked) = tracker.events(at(0)).pop() else { return Ok(()) };
-        let decision = verdict(&tracked, &settings, certain(vm_name), at(0), at(seconds));
+        let decision = verdict(&tracked, &settings, certain(vm_name), at(seconds));
         if !matches!(decision, ApprovalDecision::Due(_) | ApprovalDecision::Waiting { .. } | ApprovalDecision::Draining { .. }) {
             return Ok(());
         }
