@@ -36,12 +36,22 @@ struct Observed {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Observe([Option<Observed>; EVENTS], bool),
+    Observe([Option<Observed>; EVENTS], Lost),
     Confirm,
     Fail,
     StandStill(u64),
     Approve(usize),
-    Restart { rebooted: bool },
+    Restart { rebooted: bool, away: Elapse },
+}
+
+/// An entry of a document that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    Nothing,
+    /// It may be any event.
+    Unidentified,
+    /// It has the id of this event.
+    Event(usize),
 }
 
 /// How far both clocks advance before a step. The wall clock may jump in addition.
@@ -69,12 +79,20 @@ fn observations() -> impl Strategy<Value = [Option<Observed>; EVENTS]> {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (observations(), prop::bool::weighted(0.2)).prop_map(|(events, lost)| Step::Observe(events, lost)),
+        6 => (observations(), lost()).prop_map(|(events, lost)| Step::Observe(events, lost)),
         1 => Just(Step::Confirm),
         1 => Just(Step::Fail),
         1 => (0_u64..5_000).prop_map(Step::StandStill),
         1 => (0..EVENTS).prop_map(Step::Approve),
-        1 => any::<bool>().prop_map(|rebooted| Step::Restart { rebooted }),
+        1 => (any::<bool>(), elapse()).prop_map(|(rebooted, away)| Step::Restart { rebooted, away }),
+    ]
+}
+
+fn lost() -> impl Strategy<Value = Lost> {
+    prop_oneof![
+        8 => Just(Lost::Nothing),
+        2 => Just(Lost::Unidentified),
+        1 => (0..EVENTS).prop_map(Lost::Event),
     ]
 }
 
@@ -114,7 +132,7 @@ fn id(index: usize) -> EventId {
     EventId::new(&format!("{index:08X}-52DA-4F6E-9C38-A40D7E91B265"))
 }
 
-fn document(events: &[Option<Observed>; EVENTS], is_lossy: bool) -> Document {
+fn document(events: &[Option<Observed>; EVENTS], lost: Lost) -> Document {
     let event = |(index, observed): (usize, &Option<Observed>)| {
         let observed = (*observed)?;
         let other = EventType::Other("Hibernate".into());
@@ -148,14 +166,17 @@ fn document(events: &[Option<Observed>; EVENTS], is_lossy: bool) -> Document {
     Document {
         incarnation: None,
         events: events.iter().enumerate().filter_map(event).collect(),
-        unreadable: unreadable(is_lossy),
+        unreadable: unreadable(lost),
         ..Document::default()
     }
 }
 
-/// An entry without an id may be any event.
-fn unreadable(is_lossy: bool) -> Unreadable {
-    let entry = if is_lossy { r#"{"EventId":7}"# } else { "" };
+fn unreadable(lost: Lost) -> Unreadable {
+    let entry = match lost {
+        Lost::Nothing => String::new(),
+        Lost::Unidentified => r#"{"EventId":7}"#.to_owned(),
+        Lost::Event(index) => format!(r#"{{"EventId":7,"Id":"{}"}}"#, id(index)),
+    };
     let body = format!(r#"{{"Events":[{entry}]}}"#);
     document::parse(body.as_bytes()).unwrap().0.unreadable
 }
@@ -319,7 +340,10 @@ fn assert_values_are_valid(snapshot: Snapshot, now: Moment) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig {
+        cases: std::env::var("PROPTEST_CASES").map_or(400, |cases| cases.parse().unwrap()),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn nothing_ends_twice_and_nothing_is_negative(
@@ -332,11 +356,16 @@ proptest! {
         let mut missing_since = BTreeMap::new();
         for (elapse, step) in steps {
             now = later(now, elapse);
+            oracle.elapsed += Duration::from_millis(elapse.millis);
             let transitions = match &step {
-                Step::Observe(events, is_lossy) => {
-                    let document = document(events, *is_lossy);
+                Step::Observe(events, lost) => {
+                    let document = document(events, *lost);
+                    let unreadable = match lost {
+                        Lost::Event(index) => Some(id(*index)),
+                        _ => None,
+                    };
                     let transitions = process.observe(&document, now);
-                    oracle.observe(&document, &transitions, now);
+                    oracle.observe(&document, unreadable.as_ref(), &transitions, now);
                     for (index, event) in events.iter().enumerate() {
                         if event.is_some() {
                             missing_since.remove(&id(index));
@@ -344,7 +373,7 @@ proptest! {
                             missing_since.entry(id(index)).or_insert(now.monotonic);
                         }
                     }
-                    if *is_lossy {
+                    if *lost == Lost::Unidentified {
                         // An advisory ends if the document has its id as maintenance.
                         let is_missing = |one: &Transition| document.events.iter().all(|event| event.id != one.tracked.shown.id);
                         let missing: Vec<_> = transitions.iter().filter(|one| is_missing(one)).cloned().collect();
@@ -352,7 +381,7 @@ proptest! {
                     }
                     let again = process.observe(&document, now);
                     prop_assert!(again.is_empty(), "the same document again: {again:?}");
-                    oracle.observe(&document, &again, now);
+                    oracle.observe(&document, unreadable.as_ref(), &again, now);
                     transitions
                 }
                 Step::Confirm => {
@@ -369,6 +398,7 @@ proptest! {
                 Step::StandStill(millis) => {
                     let mut transitions = process.handle(Input::Tick, now);
                     now = now.after(Duration::from_millis(*millis));
+                    oracle.elapsed += Duration::from_millis(*millis);
                     transitions.extend(process.handle(Input::Tick, now));
                     oracle.interrupt(&transitions);
                     transitions
@@ -376,16 +406,18 @@ proptest! {
                 Step::Approve(index) => {
                     let (ids, result, took) = (vec![id(*index)], Ok(()), Duration::ZERO);
                     let transitions = process.handle(Input::ApprovalSent { ids, result, took }, now);
-                    oracle.approve(&transitions);
+                    oracle.approve(&transitions, now);
                     transitions
                 }
-                Step::Restart { rebooted } => {
+                Step::Restart { rebooted, away } => {
                     let boot = process.boot + u32::from(*rebooted);
+                    let stopped = now;
                     let saved = process.stop(now);
+                    now = later(now, *away);
                     now.awake = restarted();
                     now = saved.resume(now);
                     missing_since.clear();
-                    oracle.restart(*rebooted, now);
+                    oracle.restart(*rebooted, stopped, now);
                     process = Process::start(boot, Some(saved), now);
                     Vec::new()
                 }
@@ -408,18 +440,18 @@ proptest! {
     /// A response with the bytes of the last document is not parsed again.
     #[test]
     fn the_same_document_again_has_the_effects_of_parsing_it(
-        steps in prop::collection::vec((0_u64..700, prop::option::of((observations(), any::<bool>()))), 1..40),
+        steps in prop::collection::vec((0_u64..700, prop::option::of((observations(), lost()))), 1..40),
     ) {
         let mut now = start();
         let [mut parses, mut skips] = [(); 2].map(|()| Process::start(0, None, now));
-        let mut last = document(&[None; EVENTS], false);
+        let mut last = document(&[None; EVENTS], Lost::Nothing);
         parses.observe(&last, now);
         skips.observe(&last, now);
         for (seconds, other) in steps {
             now = now.after(Duration::from_secs(seconds));
             let mut again = Answer::Unchanged;
-            if let Some((events, is_lossy)) = other {
-                last = document(&events, is_lossy);
+            if let Some((events, lost)) = other {
+                last = document(&events, lost);
                 again = answer(&last);
             }
             prop_assert_eq!(parses.observe(&last, now), skips.polled(Ok(again), now));
@@ -438,7 +470,7 @@ proptest! {
         let mut stayed = Process::start(0, None, now);
         for (millis, events) in &before {
             now = now.after(Duration::from_millis(*millis));
-            stayed.observe(&document(events, false), now);
+            stayed.observe(&document(events, Lost::Nothing), now);
         }
         stayed.handle(Input::Shutdown, now);
         now = now.after(Duration::from_millis(away));
@@ -449,7 +481,7 @@ proptest! {
         let mut restarted = Process::start(0, Some(saved), there);
         for (millis, events) in &after {
             now = now.after(Duration::from_millis(*millis));
-            let document = document(events, false);
+            let document = document(events, Lost::Nothing);
             prop_assert_eq!(restarted.observe(&document, now), stayed.observe(&document, now));
             prop_assert_eq!(restarted.events(now), stayed.events(now));
         }
