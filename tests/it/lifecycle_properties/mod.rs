@@ -62,7 +62,8 @@ struct Elapse {
 }
 
 fn observed() -> impl Strategy<Value = Observed> {
-    let not_before = prop::option::weighted(0.7, -100_000_i64..700_000);
+    let seconds = prop_oneof![-100_000_i64..700_000, 0_i64..600];
+    let not_before = prop::option::weighted(0.7, seconds);
     (0_u8..4, 0_usize..7, not_before, any::<bool>()).prop_map(
         |(status, event_type, not_before, is_own)| Observed {
             status,
@@ -97,7 +98,13 @@ fn lost() -> impl Strategy<Value = Lost> {
 }
 
 fn elapse() -> impl Strategy<Value = Elapse> {
-    let millis = prop_oneof![Just(0), Just(1_000), 0_u64..120_000, 0_u64..7_200_000];
+    let millis = prop_oneof![
+        Just(0),
+        Just(1_000),
+        Just(10_000),
+        0_u64..120_000,
+        0_u64..7_200_000
+    ];
     let jump_seconds = prop_oneof![4 => Just(0), 1 => -200_000_i64..200_000];
     (millis, jump_seconds).prop_map(|(millis, jump_seconds)| Elapse {
         millis,
