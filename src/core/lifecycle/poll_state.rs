@@ -52,6 +52,9 @@ pub struct PollState {
     pub last_success: Option<Moment>,
     /// When the document that the tracked events are from was read, or confirmed by a 304; by an earlier process, too.
     pub(crate) last_document: Option<Moment>,
+    /// By how much the clock was set back since then, while the exporter did not run. How long that was is unknown, but at
+    /// least so long.
+    set_back: Duration,
     /// `DocumentIncarnation` of the last document that had one, also before a restart.
     pub(crate) last_incarnation: Option<i64>,
     /// The last document had none.
@@ -75,21 +78,18 @@ impl PollState {
 
     /// Continues from an earlier process.
     pub(crate) fn restore(saved: &SavedState, interval: Duration, now: Moment) -> Self {
-        // After the clock was set back, the time since then is unknown but at least as long as the step.
-        let set_back = saved.heartbeat_at.saturating_since(now.wall);
-        let last_document = saved.document_at.map(|last| Moment {
-            monotonic: last.monotonic - set_back,
-            ..last
-        });
-        let is_enabled =
-            last_document.is_some_and(|last| now.monotonic - last.monotonic < DISABLED_AFTER);
         let warm_up_until = saved.warm_up_until.unwrap_or(now.monotonic);
-        Self {
-            last_document,
-            warm_up_until: is_enabled.then(|| warm_up_until.min(now.monotonic + WARM_UP)),
+        let mut poll = Self {
+            last_document: saved.document_at,
+            set_back: saved.heartbeat_at.saturating_since(now.wall),
+            warm_up_until: Some(warm_up_until.min(now.monotonic + WARM_UP)),
             last_incarnation: saved.document_incarnation,
             ..Self::new(interval)
+        };
+        if poll.age(now).is_none_or(|age| age >= DISABLED_AFTER) {
+            poll.warm_up_until = None;
         }
+        poll
     }
 
     /// The tracked events were those of another VM.
@@ -118,7 +118,7 @@ impl PollState {
     /// The time since the last successful poll, including the time in which the VM was suspended.
     pub(crate) fn age(&self, now: Moment) -> Option<Duration> {
         let last = self.last_success.or(self.last_document)?;
-        Some(now.monotonic - last.monotonic)
+        Some((now.monotonic - last.monotonic).saturating_add(self.set_back))
     }
 
     /// The end of the warm-up, while it lasts; `None` before the first success, too.
@@ -158,8 +158,7 @@ impl PollState {
     /// Whether an event cannot have started and ended since the last document, whatever caused the gap: a long poll
     /// interval, failures, a restart.
     pub(super) fn is_watched(&self, now: Moment) -> bool {
-        let last = self.last_document;
-        last.is_some_and(|last| now.monotonic - last.monotonic <= self.max_gap())
+        self.age(now).is_some_and(|age| age <= self.max_gap())
     }
 
     /// A poll is about to succeed. Returns the end of the warm-up if it begins now. `incarnation`: that of the document,
@@ -192,6 +191,7 @@ impl PollState {
     pub fn succeed(&mut self, now: Moment) {
         self.last_success = Some(now);
         self.last_document = Some(now);
+        self.set_back = Duration::ZERO;
         self.failure = None;
     }
 
