@@ -379,6 +379,18 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_goes_on_where_that_of_an_earlier_process_was() {
+        let clock = Clock::start();
+        let before = clock.now();
+        let hour = Duration::from_hours(1);
+        let resumed = clock.resume(before.monotonic + hour);
+        let after = resumed.now();
+        assert!(after.monotonic >= before.monotonic + hour);
+        assert!(after.monotonic - before.monotonic < hour + Duration::from_mins(1));
+        assert!(after.awake >= before.awake && clock.now().monotonic >= before.monotonic);
+    }
+
+    #[test]
     fn the_time_of_day_is_rounded_up_to_the_minute() {
         for (text, expected) in [
             ("2026-11-17T09:15:00Z", "09:15 UTC"),
