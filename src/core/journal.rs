@@ -106,6 +106,7 @@ impl Entry {
         });
         tracked.shown.resources = Some(names);
         tracked.shown.has_more_resources = true;
+        tracked.reported = None;
     }
 }
 

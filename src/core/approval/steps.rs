@@ -28,7 +28,7 @@ pub enum ApprovalStep {
     Elsewhere,
     /// A dry run would have sent it.
     DryRun,
-    /// The process ended, or was restored, without knowing whether an approval was accepted.
+    /// The process that sent it ended without knowing whether it was accepted.
     Lost,
 }
 

@@ -21,7 +21,7 @@ pub(super) fn surplus_missing(
         .filter(|entry| entry.tracked.is_pending() && entry.absence.is_some())
         .collect();
     missing.sort_by_key(|entry| Reverse(entry.absence.map(|absence| absence.since)));
-    let sizes = missing.iter().map(|entry| entry.tracked.shown.text_bytes());
+    let sizes = missing.iter().map(|entry| entry.tracked.text_bytes());
     let fitting = fitting(sizes, MAX_EVENTS.saturating_sub(present));
     missing.into_iter().skip(fitting).rev().collect()
 }
@@ -31,7 +31,7 @@ pub(super) fn surplus_ended(entries: &BTreeMap<EventId, TrackerEntry>) -> Vec<Ev
     let events = entries.values().map(|entry| &entry.tracked);
     let mut ended: Vec<_> = events.filter(|event| !event.is_pending()).collect();
     ended.sort_by_key(|event| Reverse(event.end.map(|end| end.at)));
-    let sizes = ended.iter().map(|event| event.shown.text_bytes());
+    let sizes = ended.iter().map(|event| event.text_bytes());
     let surplus = ended.iter().skip(fitting(sizes, MAX_ENDED));
     surplus.map(|event| event.shown.id.clone()).collect()
 }

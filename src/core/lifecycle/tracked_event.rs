@@ -204,6 +204,12 @@ impl TrackedEvent {
         self.reported.as_deref().unwrap_or(&self.shown)
     }
 
+    /// About the memory of its texts, in bytes.
+    pub(super) fn text_bytes(&self) -> usize {
+        let reported = self.reported.as_deref().map_or(0, Event::text_bytes);
+        self.shown.text_bytes() + reported
+    }
+
     /// Whether documents gave it different types or sources.
     pub(crate) fn has_changed_kind(&self) -> bool {
         let is_other = |was: &EventKind| {
