@@ -160,6 +160,7 @@ impl Oracle {
 
     /// The last document still holds.
     pub(super) fn confirm(&mut self, transitions: &[Transition], now: Moment) {
+        self.interrupt(transitions);
         self.check(transitions, false, false, now);
         for id in &self.listed {
             let seen = self.seen.get_mut(id).unwrap();
