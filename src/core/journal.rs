@@ -65,13 +65,13 @@ impl Entry {
         self.bytes
     }
 
-    /// Whether the event names or may name this VM, or did before.
+    /// Whether the event names or may name this VM, or named it before.
     pub fn is_ours(&self) -> bool {
-        let was = match self.transition.kind {
-            TransitionKind::Amended { was_scope } => was_scope,
-            _ => EventScope::Other,
-        };
-        [was, self.transition.tracked.scope] != [EventScope::Other; 2]
+        let has_left = self.transition.kind
+            == TransitionKind::Amended {
+                was_scope: EventScope::Own,
+            };
+        has_left || self.transition.tracked.scope != EventScope::Other
     }
 
     /// The JSON of the entry, one line. `None` if it is longer than any entry of a journal.
@@ -120,6 +120,8 @@ pub struct Journal {
     pub newest: u64,
     /// Some entries up to this number are not kept any more.
     pub dropped: u64,
+    /// Up to this number, an earlier process dropped entries for the bounds. What is missing above it, its file has lost.
+    pub bounded: u64,
     /// The last number that is on disk together with the state that counts it.
     pub on_disk: u64,
     /// The state is that of this VM, so that restored entries may be sent.
@@ -141,6 +143,7 @@ impl Journal {
             first: 1,
             newest: 0,
             dropped: 0,
+            bounded: 0,
             on_disk: 0,
             is_owned: true,
             entries: VecDeque::new(),
@@ -165,6 +168,7 @@ impl Journal {
             first: newest.saturating_add(1),
             newest,
             dropped,
+            bounded: 0,
             on_disk: newest,
             is_owned: false,
             entries: restored.collect(),
@@ -323,6 +327,22 @@ mod tests {
         let ours = journal.after(0).filter(|it| it.is_ours());
         assert_eq!(ours.count(), MAX_OWN_BYTES / (101 << 10));
         assert_eq!(journal.get(1), None);
+    }
+
+    /// Before instance metadata answer, each event may be that of this VM.
+    #[test]
+    fn events_that_turn_out_to_be_those_of_other_vms_do_not_displace_that_of_this_one() {
+        let mut journal = Journal::new("a");
+        let known = |id, scope, was_scope| {
+            let mut entry = large(id, scope, 100 << 10);
+            entry.transition.kind = TransitionKind::Amended { was_scope };
+            entry
+        };
+        let (own, unknown) = (EventScope::Own, EventScope::Unknown);
+        let others = (0..30).map(|_| known("other", EventScope::Other, unknown));
+        journal.append([known("own", own, unknown)].into_iter().chain(others));
+        assert!(journal.get(1).is_some());
+        assert!(known("left", EventScope::Other, own).is_ours());
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod malformed;
 #[cfg(target_os = "linux")]
 mod memory;
 mod mock_server;
+mod one_document;
 mod otlp;
 mod packaging;
 mod polling;

@@ -113,7 +113,7 @@ pub(super) fn log_transition(transition: &Transition) {
         TransitionKind::Announced if event.is_advisory() && !is_other => line!(info, ADVISORY),
         _ if is_other || event.is_advisory() => line!(info),
         TransitionKind::Announced
-        | TransitionKind::Returned
+        | TransitionKind::Returned { .. }
         | TransitionKind::Amended {
             was_scope: EventScope::Other,
         } => line!(warn, ANNOUNCED),

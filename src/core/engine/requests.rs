@@ -32,13 +32,13 @@ impl Engine {
         self.publish = true;
         let reason = result.as_ref().err().map(|error| error.reason);
         self.requests.count(took, reason);
+        if now.monotonic - self.started_at.monotonic >= OWNER_TIMEOUT {
+            self.confirm_owner();
+        }
         let answer = match result {
             Ok(answer) => answer,
             Err(error) => return self.poll_failed(error, now),
         };
-        if now.monotonic - self.started_at.monotonic >= OWNER_TIMEOUT {
-            self.confirm_owner();
-        }
         let poll = &mut self.tracker.poll;
         let is_first = poll.last_success.is_none();
         let ended_failure = poll.failure.take();
@@ -166,6 +166,8 @@ impl Engine {
             self.tracker.discard_foreign();
             let next = &self.config.next_journal_id;
             Arc::make_mut(&mut self.journal).discard_foreign(next);
+            // The outstanding write is that of the journal before.
+            self.written_newest = 0;
             self.effects.push(Effect::DiscardForeignState);
         } else {
             self.confirm_owner();

@@ -281,11 +281,11 @@ impl TrackerEntry {
     /// The event had ended, and a document has it again.
     fn come_back(&mut self, now: Moment) -> Option<Transition> {
         self.tracked.end?;
-        let at = self.tracked.time(now);
+        let (at, was_scope) = (self.tracked.time(now), self.tracked.scope);
         let tracked = self.tracked_mut();
         tracked.changed_at = at;
         tracked.previous_outcome = tracked.end.take().map(|end| end.outcome);
-        Some(self.transition(TransitionKind::Returned, now))
+        Some(self.transition(TransitionKind::Returned { was_scope }, now))
     }
 
     /// Sets the scope by the names of VMs that are known now.

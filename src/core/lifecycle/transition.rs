@@ -41,7 +41,10 @@ pub enum TransitionKind {
     Interrupted(Interruption),
     Ended(Outcome),
     /// It had ended, and a document has it again.
-    Returned,
+    Returned {
+        /// Whether it named this VM before. A change of that follows as [`Self::Amended`].
+        was_scope: EventScope,
+    },
 }
 
 impl TransitionKind {
@@ -57,7 +60,7 @@ impl TransitionKind {
             Self::ApprovedElsewhere => "approved elsewhere",
             Self::Interrupted(_) => "interrupted",
             Self::Ended(_) => "ended",
-            Self::Returned => "returned",
+            Self::Returned { .. } => "returned",
         }
     }
 }

@@ -158,7 +158,7 @@ impl EventCounters {
             | TransitionKind::Amended { .. }
             | TransitionKind::Approved
             | TransitionKind::ApprovedElsewhere
-            | TransitionKind::Returned => {}
+            | TransitionKind::Returned { .. } => {}
         }
     }
 

@@ -37,6 +37,8 @@ struct Header {
 pub struct JournalContent {
     /// Some entries up to this number are missing.
     pub dropped: u64,
+    /// Up to this number, entries were dropped for the bounds.
+    pub(super) bounded: u64,
     pub entries: Vec<Entry>,
     /// `None` without a file, or if a line is invalid.
     pub(super) end: Option<FileEnd>,
@@ -201,6 +203,7 @@ pub fn parse(content: &[u8], id: &Arc<str>) -> Result<JournalContent, String> {
         bytes: content.len() as u64,
     });
     Ok(JournalContent {
+        bounded: header.dropped,
         dropped,
         entries,
         end,

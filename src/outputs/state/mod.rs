@@ -144,6 +144,7 @@ impl Directory {
         }
         self.journal.end = content.end;
         let mut journal = Journal::restore(counted, content.dropped, content.entries);
+        journal.bounded = content.bounded;
         journal.is_owned = state.owner().is_none();
         journal
     }

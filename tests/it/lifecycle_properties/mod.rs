@@ -266,7 +266,7 @@ impl Reader {
                 (before.filter(|is_pending| !is_pending), true)
             }
             TransitionKind::Announced => (None, true),
-            TransitionKind::Returned => {
+            TransitionKind::Returned { .. } => {
                 self.advisories.remove(&tracked.shown.id);
                 (Some(false), true)
             }

@@ -331,7 +331,7 @@ fn describe(transition: &Transition, report: &mut String) {
         | TransitionKind::Amended { .. }
         | TransitionKind::Approved
         | TransitionKind::ApprovedElsewhere
-        | TransitionKind::Returned => String::new(),
+        | TransitionKind::Returned { .. } => String::new(),
     };
     let event = &tracked.shown;
     let kind = transition.kind.as_str();

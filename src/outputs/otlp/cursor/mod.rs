@@ -112,12 +112,13 @@ impl Cursor {
 
     /// The numbers that a restored journal lost before they were sent.
     pub fn lost(&self, journal: &Journal) -> u64 {
-        let entries = journal.after(self.sent);
-        let read = entries.take_while(|entry| entry.number < journal.first);
-        let read = read.last().map_or(self.sent, |entry| entry.number);
-        let ahead = self.ahead.iter().filter(|number| **number > read);
-        let lost = journal.dropped.saturating_sub(read);
-        lost.saturating_sub(ahead.count() as u64)
+        let after = self.sent.max(journal.bounded);
+        let entries = journal.after(after).map(|entry| entry.number);
+        let read = entries.take_while(|number| *number < journal.first);
+        let ahead = self.ahead.iter().copied().filter(|number| *number > after);
+        let known: BTreeSet<_> = read.chain(ahead).collect();
+        let all = journal.first.saturating_sub(1).saturating_sub(after);
+        all.saturating_sub(known.len() as u64)
     }
 
     /// The journal has changed, and `dropped` have fallen off it. Returns the number of records of those that were

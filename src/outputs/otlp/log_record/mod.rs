@@ -73,12 +73,18 @@ pub(super) fn changes(transition: &Transition) -> Vec<(TransitionKind, Moment)> 
     let is_own = tracked.scope == EventScope::Own;
     let was_own = match transition.kind {
         TransitionKind::Amended { was_scope } => was_scope == EventScope::Own,
+        // The change of scope in the same document tells of it.
+        TransitionKind::Returned { was_scope } if was_scope != EventScope::Own => {
+            return Vec::new();
+        }
         _ => is_own,
     };
+    let before = |at: &Timestamp| *at < tracked.time(transition.at);
     match (was_own, is_own) {
         (false, true) => {
-            let started = tracked.started_at.map(|at| (TransitionKind::Started, at));
-            let ended = tracked.end;
+            let started = tracked.started_at.filter(before);
+            let started = started.map(|at| (TransitionKind::Started, at));
+            let ended = tracked.end.filter(|end| before(&end.at));
             let ended = ended.map(|end| (TransitionKind::Ended(end.outcome), end.at));
             let announced = Some((TransitionKind::Announced, tracked.first_seen_at));
             let changes = [announced, started, ended].into_iter().flatten();
@@ -153,7 +159,7 @@ fn name(tracked: &TrackedEvent, kind: &TransitionKind) -> EventName {
         TransitionKind::ApprovedElsewhere => EventName::ApprovedElsewhere,
         TransitionKind::Interrupted(_) => EventName::Interrupted,
         TransitionKind::Ended(_) => EventName::Ended,
-        TransitionKind::Returned => EventName::Returned,
+        TransitionKind::Returned { .. } => EventName::Returned,
     }
 }
 
@@ -203,7 +209,7 @@ fn distinction(tracked: &TrackedEvent, kind: &TransitionKind) -> serde_json::Val
             let previous = tracked.interruptions.iter().rev().nth(1);
             json!(previous.map(|it| nanos(it.until)))
         }
-        TransitionKind::Ended(_) | TransitionKind::Returned => json!(tracked.times_ended),
+        TransitionKind::Ended(_) | TransitionKind::Returned { .. } => json!(tracked.times_ended),
     }
 }
 

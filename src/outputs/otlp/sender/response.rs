@@ -162,9 +162,9 @@ impl Disposition {
 fn is_page(headers: &HeaderMap, body: &[u8]) -> bool {
     let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let is_text = content_type.is_some_and(|it| it.to_ascii_lowercase().starts_with(b"text/"));
-    // Go guesses `text/plain` for the protobuf of a warning.
+    // Go guesses `text/plain` for the protobuf of a warning, and for JSON.
     let is_page = is_text && !body.is_empty() || is_web_page(headers, body);
-    is_page && PartialSuccess::read(body).is_none()
+    is_page && body.trim_ascii() != b"{}" && PartialSuccess::read(body).is_none()
 }
 
 impl ExporterSettings {

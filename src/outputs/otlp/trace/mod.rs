@@ -81,7 +81,7 @@ pub fn spans(transition: &Transition, vm: &str) -> Vec<SpanData> {
         _ if tracked.scope != EventScope::Own => Vec::new(),
         TransitionKind::Announced => vec![announced(tracked, vm)],
         TransitionKind::Amended { was_scope } if *was_scope != EventScope::Own => {
-            backfill(tracked, vm)
+            backfill(tracked, vm, tracked.time(transition.at))
         }
         TransitionKind::Started => notice(tracked, vm).into_iter().collect(),
         TransitionKind::Ended(_) => ended(tracked, vm),
@@ -89,11 +89,14 @@ pub fn spans(transition: &Transition, vm: &str) -> Vec<SpanData> {
     }
 }
 
-/// All spans that are complete by now, for an event that was found to name this VM after it was first seen.
-fn backfill(tracked: &TrackedEvent, vm: &str) -> Vec<SpanData> {
+/// All spans that were complete before, for an event that was found to name this VM after it was first seen. What the same
+/// document changed has transitions of its own.
+fn backfill(tracked: &TrackedEvent, vm: &str, at: Timestamp) -> Vec<SpanData> {
     let mut spans = vec![announced(tracked, vm)];
-    spans.extend(notice(tracked, vm));
-    spans.extend(ended(tracked, vm));
+    spans.extend(notice(tracked, vm).filter(|_| tracked.started_at < Some(at)));
+    if tracked.end.is_some_and(|end| end.at < at) {
+        spans.extend(ended(tracked, vm));
+    }
     spans
 }
 
@@ -121,7 +124,8 @@ fn ended(tracked: &TrackedEvent, vm: &str) -> Vec<SpanData> {
 fn completed(tracked: &TrackedEvent, vm: &str, at: Timestamp) -> Vec<SpanData> {
     let first_seen_at = tracked.first_seen_at;
     let phase = match tracked.started_at {
-        Some(started_at) => Some((SpanPhase::Impact, started_at)),
+        Some(started_at) if started_at < at => Some((SpanPhase::Impact, started_at)),
+        Some(_) => Some((SpanPhase::Notice, first_seen_at)),
         None if tracked.shown.is_advisory() => None,
         None => Some((SpanPhase::Notice, first_seen_at)),
     };

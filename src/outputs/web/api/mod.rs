@@ -368,10 +368,12 @@ struct TransitionEntry<'a> {
 fn transition_name(transition: &Transition) -> Option<&'static str> {
     let event = &transition.tracked.shown;
     match &transition.kind {
-        TransitionKind::Announced | TransitionKind::Returned if event.is_advisory() => {
+        // The change of scope in the same document tells of it.
+        TransitionKind::Returned { was_scope } if *was_scope != transition.tracked.scope => None,
+        TransitionKind::Announced | TransitionKind::Returned { .. } if event.is_advisory() => {
             Some("advisory")
         }
-        TransitionKind::Announced | TransitionKind::Returned => Some("announced"),
+        TransitionKind::Announced | TransitionKind::Returned { .. } => Some("announced"),
         TransitionKind::Rescheduled(_) => Some("rescheduled"),
         TransitionKind::StatusChanged(_) if event.status == Status::Started => Some("started"),
         TransitionKind::StatusChanged(_) | TransitionKind::Amended { .. } => Some("changed"),

@@ -198,6 +198,33 @@ fn numbers_that_the_journal_lost_before_they_were_sent_are_counted() {
     assert_eq!(lost(2, 4, &[]), 1);
 }
 
+/// A damaged line in the middle, and entries that an earlier process dropped for the bounds.
+#[test]
+fn numbers_that_are_missing_between_others_are_counted_unless_they_were_dropped_before() {
+    let lost = |kept: &[u64], bounded: u64, ahead: &[u64]| {
+        let journal = Sender::new(&[1, 1, 0, 1, 1]).journal;
+        let saved = SavedJournal {
+            id: Arc::clone(&journal.id),
+            newest: journal.newest,
+            ..SavedJournal::default()
+        };
+        let entries = journal.after(0).map(|entry| (**entry).clone());
+        let entries = entries.filter(|entry| kept.contains(&entry.number));
+        let mut journal = Journal::restore(&saved, 0, entries.collect());
+        (journal.first, journal.bounded) = (6, bounded);
+        let saved = SavedCursor {
+            sent: 0,
+            ahead: ahead.iter().copied().collect(),
+        };
+        Cursor::new(&journal, Some(&saved), records).lost(&journal)
+    };
+    assert_eq!(lost(&[1, 3, 4, 5], 0, &[]), 1);
+    assert_eq!(lost(&[1, 3, 4, 5], 2, &[]), 0);
+    assert_eq!(lost(&[1, 3, 5], 2, &[]), 1);
+    assert_eq!(lost(&[1, 3, 5], 2, &[4]), 0);
+    assert_eq!(lost(&[1, 3, 4, 5], 0, &[5]), 1);
+}
+
 #[test]
 fn several_entries_that_are_refused_are_repeated_singly_and_a_single_one_is_dropped() {
     let mut sender = Sender::new(&[1, 1, 1]);

@@ -132,7 +132,10 @@ impl Printed {
                 if asked != Some(after) {
                     return Ok(Step::Ask(Some(after)));
                 }
-                news.gap = (answer.oldest > after.saturating_add(1)).then_some(MISSED);
+                // The last line may be another one by now, of which nothing is left.
+                let is_doubtful = was.number > was.on_disk && answer.oldest > was.number;
+                let is_missed = is_doubtful || answer.oldest > after.saturating_add(1);
+                news.gap = is_missed.then_some(MISSED);
                 after
             }
             _ if !answer.has_document => return Ok(Step::Wait),
@@ -176,8 +179,7 @@ impl Printed {
     fn is_given_again(&self, answer: &TransitionsAnswer<'_>) -> bool {
         let is_same = self.number <= answer.newest && self.at.as_deref() == answer.after_at;
         // Then something is missed anyway, and lines from long ago must not be repeated.
-        let is_forgotten =
-            answer.after_at.is_none() && answer.oldest > self.number.saturating_add(1);
+        let is_forgotten = answer.oldest > self.number;
         !is_same && !is_forgotten
     }
 }

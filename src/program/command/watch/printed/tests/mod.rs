@@ -155,6 +155,17 @@ fn what_the_exporter_does_not_keep_is_said() {
     }
 }
 
+/// What is before it, and still kept, is not printed again.
+#[test]
+fn after_a_last_line_that_fell_off_the_journal_the_lines_go_on() {
+    for (on_disk, gap) in [(0, Some(MISSED)), (2, None)] {
+        let was = printed(2, Some("two"), on_disk);
+        let answer = answer(&json!({"oldest": 3, "on_disk": 0}));
+        let step = advance(Some(&was), Some(2), &answer, false);
+        assert_eq!(news(step), (vec![], gap));
+    }
+}
+
 #[test]
 fn after_another_journal_the_lines_are_those_of_the_running_process() {
     let was = Printed {
