@@ -20,8 +20,7 @@ const MAX_KEPT: usize = 32;
 
 /// One event from its first document to its end.
 ///
-/// Its times are those of the wall clock when it was first seen, and further ones follow by their distance from that:
-/// see [`TrackedEvent::time`].
+/// Its first time is that of the wall clock, and further ones follow by their distance from that on the monotonic clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrackedEvent {
     /// The last readable value of each member: `NotBefore` stays when Azure blanks it at the start.

@@ -347,10 +347,8 @@ fn assert_values_are_valid(snapshot: Snapshot, now: Moment) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: std::env::var("PROPTEST_CASES").map_or(400, |cases| cases.parse().unwrap()),
-        ..ProptestConfig::default()
-    })]
+    // PROPTEST_CASES sets another number of cases.
+    #![proptest_config(ProptestConfig::default())]
 
     #[test]
     fn nothing_ends_twice_and_nothing_is_negative(

@@ -21,6 +21,7 @@ const MAX_DOWN_EARLY: Duration = Duration::from_mins(1);
 
 /// What the documents have shown of one event.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that are independent")]
 struct Seen {
     /// As listed last.
     event: Option<Event>,
@@ -35,8 +36,8 @@ struct Seen {
     has_ended: bool,
     /// A boot of the VM that the event explains, and no document since then listed it as Scheduled.
     has_booted: bool,
-    /// By the clock of the test.
-    first_seen: Duration,
+    /// When it was first seen, by the clock of the test.
+    began: Duration,
 }
 
 impl Seen {
@@ -222,12 +223,12 @@ impl Oracle {
     ) {
         for one in transitions {
             let (id, tracked) = (&one.tracked.shown.id, &one.tracked);
-            let length = |seen: &Seen| self.elapsed - seen.first_seen;
+            let length = |seen: &Seen| self.elapsed.saturating_sub(seen.began);
             match one.kind {
                 TransitionKind::Announced => {
-                    let first_seen = self.elapsed;
+                    let began = self.elapsed;
                     let seen = Seen {
-                        first_seen,
+                        began,
                         ..Seen::default()
                     };
                     self.seen.insert(id.clone(), seen);

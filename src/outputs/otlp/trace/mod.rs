@@ -125,9 +125,8 @@ fn completed(tracked: &TrackedEvent, vm: &str, at: Timestamp) -> Vec<SpanData> {
     let first_seen_at = tracked.first_seen_at;
     let phase = match tracked.started_at {
         Some(started_at) if started_at < at => Some((SpanPhase::Impact, started_at)),
-        Some(_) => Some((SpanPhase::Notice, first_seen_at)),
         None if tracked.shown.is_advisory() => None,
-        None => Some((SpanPhase::Notice, first_seen_at)),
+        _ => Some((SpanPhase::Notice, first_seen_at)),
     };
     phase
         .into_iter()
