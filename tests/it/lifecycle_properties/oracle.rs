@@ -132,8 +132,10 @@ impl Oracle {
     ) {
         // The first interruption after a restart may be that of the boot, or one that was measured since.
         let is_ambiguous = self.has_restarted && transitions.iter().any(is_interruption);
-        if !is_ambiguous {
-            self.interrupt(transitions);
+        let was_interrupted = self.was_interrupted;
+        self.interrupt(transitions);
+        if is_ambiguous {
+            self.was_interrupted = was_interrupted;
         }
         let is_certain = self.is_watched(now) && document.is_complete();
         let ids = document.events.iter().map(|event| event.id.clone());
