@@ -75,7 +75,8 @@ pub enum Effect {
         journal: Arc<Journal>,
         state: Box<SavedState>,
     },
-    /// Show the snapshot to readers, and send what its journal has. It is to be on disk, or late.
+    /// Show the snapshot to readers, and send what its journal has. Wait until the write before it is on disk, but not for a
+    /// late one.
     Publish {
         snapshot: Arc<Snapshot>,
         /// Entries that have fallen off its journal since the last publication.

@@ -40,7 +40,6 @@ use crate::{
     base::{log_id, system, time::Clock},
     core::{
         engine::{Engine, EngineConfig, SavedState},
-        journal::Journal,
         lifecycle::SavedCursor,
     },
     outputs::{
@@ -80,7 +79,7 @@ pub async fn run(
     let opened = StateWriter::open(state, boot_id.as_deref(), random_id(), clock.now());
     let (state, restored, journal) = opened.await?;
     let clock = resumed(clock, restored.as_ref());
-    let cursors = cursors(restored.as_ref(), &journal);
+    let cursors = cursors(restored.as_ref());
     let engine_config = EngineConfig {
         vm_name: imds.vm_name.clone(),
         poll_interval: interval,
@@ -134,9 +133,8 @@ fn random_id() -> Arc<str> {
 }
 
 /// How far an earlier process had sent this journal.
-fn cursors(restored: Option<&SavedState>, journal: &Journal) -> BTreeMap<String, SavedCursor> {
+fn cursors(restored: Option<&SavedState>) -> BTreeMap<String, SavedCursor> {
     let saved = restored.and_then(|saved| saved.journal.as_ref());
-    let saved = saved.filter(|saved| saved.id == journal.id);
     saved.map(|saved| saved.cursors.clone()).unwrap_or_default()
 }
 

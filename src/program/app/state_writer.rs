@@ -29,11 +29,10 @@ const WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 const READ_ATTEMPTS: u32 = 5;
 const READ_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Writes the state file, one write at a time.
+/// Writes journal and state, one write at a time.
 #[derive(Debug)]
 pub(super) struct StateWriter {
     directory: Arc<Mutex<Directory>>,
-    /// The thread of all files in the state directory.
     worker: Worker,
     outstanding: Option<oneshot::Receiver<io::Result<()>>>,
     /// The result of a write, until [`Self::written`] gives it.
@@ -146,7 +145,7 @@ impl StateWriter {
         self.outstanding = None;
         match written {
             Ok(result) => result.map_err(|error| error.to_string()),
-            Err(_) => Err("the queue of the disk is full".to_owned()),
+            Err(_) => Err("the write ended without a result".to_owned()),
         }
     }
 }

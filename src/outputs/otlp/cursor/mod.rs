@@ -1,6 +1,6 @@
 //! How far the journal was sent for one signal, and what goes into the next request. Pure.
 //!
-//! Every entry with spans, or log records, is accepted by the receiver or returned once as dropped. Requests have the
+//! Every entry with spans, or log records, is accepted by the receiver or counted once as dropped. Requests have the
 //! entries in order, until one fails: an entry that may have caused a failure is sent alone, after those that never
 //! failed, so that it keeps nothing else from being sent.
 

@@ -168,7 +168,7 @@ impl Printed {
     /// The number after which the lines go on, in the same journal.
     fn resume_after(&self, asked: Option<u64>, answer: &TransitionsAnswer<'_>) -> u64 {
         match asked {
-            // As the answer before has shown.
+            // The answer to the number has shown that it was given again.
             Some(asked) if asked == self.on_disk => asked,
             Some(asked) if asked == self.number && self.is_given_again(answer) => self.on_disk,
             _ => self.number,
