@@ -418,6 +418,7 @@ mod tests {
             heartbeat_at: Timestamp::UNIX_EPOCH,
             monotonic: crate::base::time::MonotonicTime::default(),
             document_at: None,
+            set_back: std::time::Duration::ZERO,
             document_incarnation: None,
             warm_up_until: None,
             vm_name: None,

@@ -303,6 +303,7 @@ impl Engine {
             heartbeat_at: now.wall,
             monotonic: now.monotonic,
             document_at: self.tracker.poll.last_document,
+            set_back: self.tracker.poll.set_back,
             document_incarnation: self.tracker.poll.last_incarnation,
             warm_up_until: self.tracker.poll.warm_up_until,
             vm_name: self.vm_name.as_deref().map(str::to_owned),

@@ -54,7 +54,7 @@ pub struct PollState {
     pub(crate) last_document: Option<Moment>,
     /// By how much the clock was set back since then, while the exporter did not run. How long that was is unknown, but at
     /// least so long.
-    set_back: Duration,
+    pub(crate) set_back: Duration,
     /// `DocumentIncarnation` of the last document that had one, also before a restart.
     pub(crate) last_incarnation: Option<i64>,
     /// The last document had none.
@@ -81,7 +81,9 @@ impl PollState {
         let warm_up_until = saved.warm_up_until.unwrap_or(now.monotonic);
         let mut poll = Self {
             last_document: saved.document_at,
-            set_back: saved.heartbeat_at.saturating_since(now.wall),
+            set_back: saved
+                .set_back
+                .saturating_add(saved.heartbeat_at.saturating_since(now.wall)),
             warm_up_until: Some(warm_up_until.min(now.monotonic + WARM_UP)),
             last_incarnation: saved.document_incarnation,
             ..Self::new(interval)

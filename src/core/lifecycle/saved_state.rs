@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,9 @@ pub struct SavedState {
     pub monotonic: MonotonicTime,
     /// When a document was last read or confirmed; `None` before the first.
     pub document_at: Option<Moment>,
+    /// By how much the clock was set back since then, while no exporter ran.
+    #[serde(default, skip_serializing_if = "Duration::is_zero")]
+    pub set_back: Duration,
     /// `DocumentIncarnation` of the last document that had one.
     pub document_incarnation: Option<i64>,
     /// Until then, events may take some time to appear, because the feature was just enabled.

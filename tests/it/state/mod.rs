@@ -65,6 +65,7 @@ fn saved_at(wall: Timestamp, event_type: &str) -> SavedState {
             awake: MonotonicTime::default(),
             ..now
         }),
+        set_back: Duration::ZERO,
         document_incarnation: Some(2),
         warm_up_until: None,
         vm_name: Some("web_0".to_owned()),

@@ -82,6 +82,7 @@ impl Exporter {
             heartbeat_at: at(self.now),
             monotonic: crate::base::time::MonotonicTime::default(),
             document_at: None,
+            set_back: Duration::ZERO,
             document_incarnation: None,
             warm_up_until: None,
             vm_name: None,

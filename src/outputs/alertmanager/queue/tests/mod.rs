@@ -53,6 +53,7 @@ impl Setup {
             heartbeat_at: self.now.wall,
             monotonic: self.now.monotonic,
             document_at: Some(self.now),
+            set_back: Duration::ZERO,
             document_incarnation: Some(1),
             warm_up_until: None,
             vm_name: None,
