@@ -20,7 +20,9 @@ pub enum ApprovalStep {
     Refused(Attempt),
     /// No connection was opened.
     NotSent(Attempt),
-    /// There was no answer, or a 5xx: it may have been accepted.
+    /// The answer was a 5xx or another unexpected status: it may have been accepted.
+    Unclear(Attempt),
+    /// There was no answer: it may have been accepted.
     Unanswered(Attempt),
     /// IMDS accepted it.
     Accepted,
@@ -49,15 +51,17 @@ impl ApprovalStep {
         match error {
             _ if error.is_unsent => Self::NotSent(attempt),
             _ if error.is_refusal() => Self::Refused(attempt),
+            _ if error.status.is_some() => Self::Unclear(attempt),
             _ => Self::Unanswered(attempt),
         }
     }
 
     pub(super) fn attempt(&self) -> Option<&Attempt> {
         match self {
-            Self::Refused(attempt) | Self::NotSent(attempt) | Self::Unanswered(attempt) => {
-                Some(attempt)
-            }
+            Self::Refused(attempt)
+            | Self::NotSent(attempt)
+            | Self::Unclear(attempt)
+            | Self::Unanswered(attempt) => Some(attempt),
             _ => None,
         }
     }
@@ -159,9 +163,10 @@ impl ApprovalSteps {
         matches!(self.last_attempt(), Some(ApprovalStep::Unanswered(_)))
     }
 
-    pub(crate) fn was_refused(&self) -> bool {
-        self.last(|it| matches!(it, ApprovalStep::Refused(_)))
-            .is_some()
+    /// IMDS answered an attempt with an error.
+    pub(crate) fn had_error(&self) -> bool {
+        let is_error = |it: &_| matches!(it, ApprovalStep::Refused(_) | ApprovalStep::Unclear(_));
+        self.last(is_error).is_some()
     }
 
     pub(crate) fn is_approved(&self) -> bool {

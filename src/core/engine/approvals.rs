@@ -1,9 +1,9 @@
 //! Which approvals are sent, and what a result changes.
 //!
 //! An approval follows a document that shows the event as Scheduled, and counts when IMDS answers 200. All that are due
-//! after a document go in one request; one that IMDS has refused before goes alone, so that it cannot make others fail.
-//! After any answer but 200 the document is read again before the next attempt. Each attempt is part of the saved state
-//! before it is sent, so that the next process does not send it again.
+//! after a document go in one request; one that IMDS has answered with an error goes alone, so that it cannot make others
+//! fail. After any answer but 200 the document is read again before the next attempt. Each attempt is part of the saved
+//! state before it is sent, so that the next process does not send it again.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -183,13 +183,10 @@ fn next(
             }
             _ => None,
         });
-    let (refused, mut due): (Vec<_>, Vec<_>) = due.partition(|(it, ..)| it.approval.was_refused());
+    let (alone, mut due): (Vec<_>, Vec<_>) = due.partition(|(it, ..)| it.approval.had_error());
     if due.is_empty() {
-        due.extend(
-            refused
-                .into_iter()
-                .min_by_key(|(it, ..)| it.approval.failures().0),
-        );
+        let alone = alone.into_iter();
+        due.extend(alone.min_by_key(|(it, ..)| it.approval.failures().0));
     }
     due
 }

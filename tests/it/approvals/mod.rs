@@ -12,6 +12,7 @@ mod policy;
 mod restarts;
 mod retries;
 mod several;
+mod together;
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use super::{APPROVED, FAILED, RESTART, approval, settings_with, user_events};
 use crate::support::{
     FakeImds, Reply,
     exporter::{Exporter, Metrics, settings},
-    simulated_vm::{self, SimulatedVm, at, error, refusal, restart, timeout},
+    simulated_vm::{SimulatedVm, at, error, refusal, restart, timeout},
 };
 
 const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
@@ -163,80 +163,6 @@ fn approvals_that_imds_does_not_answer_leave_most_of_the_time_to_polls() {
     vm.wait_until(141);
     vm.poll(&events);
     assert!(vm.requested.is_empty());
-}
-
-#[test]
-fn all_that_are_due_are_approved_by_one_request_and_after_a_refusal_one_by_one() {
-    let id = |number: usize| format!("{number:08X}-52DA-4F6E-9C38-A40D7E91B265");
-    let events: Vec<_> = (0..10)
-        .map(|it| restart(&json!({"EventId": id(it)})))
-        .collect();
-    let mut vm = SimulatedVm::new(user_events());
-    vm.poll(&events);
-    assert_eq!(vm.requested.len(), 1);
-    assert_eq!(vm.requested[0].len(), 10);
-    vm.end_approval(Err(refusal()));
-    let decisions = |vm: &SimulatedVm| {
-        let events = vm.whole_json()["events"].as_array().unwrap().clone();
-        let decisions = events
-            .into_iter()
-            .map(|it| it["approval"]["decision"].to_string());
-        decisions.collect::<std::collections::BTreeSet<_>>()
-    };
-    assert_eq!(decisions(&vm), ["\"failed\"".to_owned()].into());
-    let mut sent = Vec::new();
-    for second in 1..=10 {
-        vm.wait_until(second);
-        vm.poll(&events);
-        let [ids] = &vm.requested[..] else {
-            panic!("{:?}", vm.requested)
-        };
-        assert_eq!(ids.len(), 1, "at {second} s");
-        sent.extend(ids.clone());
-        vm.end_approval(Ok(()));
-    }
-    sent.sort();
-    assert_eq!(sent.len(), 10);
-    assert!(sent.windows(2).all(|two| two[0] != two[1]));
-    assert_eq!(decisions(&vm), ["\"approved\"".to_owned()].into());
-}
-
-#[test]
-fn a_new_event_is_not_sent_together_with_one_that_was_refused() {
-    let mut vm = SimulatedVm::new(user_events());
-    let refused = restart(&json!({}));
-    vm.poll(std::slice::from_ref(&refused));
-    vm.end_approval(Err(refusal()));
-    vm.wait_until(2);
-    let new = restart(&json!({"EventId": "E2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E"}));
-    vm.poll(&[refused.clone(), new.clone()]);
-    let ids = |vm: &SimulatedVm| -> Vec<_> {
-        let requested = vm.requested[0].iter();
-        requested.map(|id| id.as_str().to_owned()).collect()
-    };
-    assert_eq!(ids(&vm), ["E2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E"]);
-    vm.end_approval(Ok(()));
-    vm.wait_until(3);
-    vm.poll(&[refused, new]);
-    assert_eq!(ids(&vm), [simulated_vm::ID]);
-}
-
-#[test]
-fn no_answer_to_several_may_have_approved_all_and_the_document_is_read_first() {
-    let mut vm = SimulatedVm::new(user_events());
-    let events = ["A", "B"].map(|id| restart(&json!({"EventId": id})));
-    vm.poll(&events);
-    vm.end_approval(Err(timeout()));
-    for event in vm.whole_json()["events"].as_array().unwrap() {
-        let message = event["approval"]["message"].as_str().unwrap();
-        assert!(message.starts_with("May have been approved"), "{message}");
-    }
-    assert!(vm.requested.is_empty(), "before a document");
-    vm.wait_until(1);
-    let started = restart(&json!({"EventId": "A", "EventStatus": "Started", "NotBefore": ""}));
-    vm.poll(&[started, events[1].clone()]);
-    assert_eq!(vm.requested.len(), 1);
-    assert_eq!(vm.requested[0].len(), 1, "A was approved");
 }
 
 #[test]
