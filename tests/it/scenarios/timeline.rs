@@ -4,6 +4,7 @@ use std::{fs, path::Path, time::Duration};
 
 use azure_scheduled_events_exporter::{
     FailureReason,
+    event::EventId,
     time::{Timestamp, parse_duration},
 };
 use serde_json::{Map, Value, json};
@@ -23,6 +24,8 @@ pub(super) enum Stimulus {
     Document(Vec<u8>),
     Failed(FailureReason),
     Unchanged,
+    /// IMDS accepts the approval of this event.
+    Approved(EventId),
     /// The poll interval is that of the whole timeline.
     Interval(Duration),
     Nameless,
@@ -96,6 +99,7 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
                 .find(|known| known.as_str() == reason)?,
         ),
         ["unchanged"] => Stimulus::Unchanged,
+        ["approved", letter] => Stimulus::Approved(EventId::new(&id(letter))),
         ["interval", length] => Stimulus::Interval(parse_duration(length).ok()?),
         ["nameless"] => Stimulus::Nameless,
         ["named", name] => Stimulus::Named(name.to_owned()),
@@ -138,6 +142,11 @@ fn document(incarnation: i64, entries: &[String]) -> Vec<u8> {
         .into_bytes()
 }
 
+fn id(letter: &str) -> String {
+    let letters = letter.to_uppercase().repeat(8);
+    format!("{letters}-52DA-4F6E-9C38-A40D7E91B265")
+}
+
 fn event(entry: &str) -> Value {
     let mut words = entry.split_whitespace();
     let mut next = || {
@@ -147,10 +156,7 @@ fn event(entry: &str) -> Value {
     };
     let (letter, event_type, status) = (next(), next(), next());
     let is_lower = letter.chars().all(char::is_lowercase);
-    let id = format!(
-        "{}-52DA-4F6E-9C38-A40D7E91B265",
-        letter.to_uppercase().repeat(8)
-    );
+    let id = id(letter);
     let mut members = Map::new();
     let mut put = |name: &str, value: Value| members.insert(name.to_owned(), value);
     put(

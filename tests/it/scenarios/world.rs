@@ -194,6 +194,10 @@ impl World {
             Stimulus::Failed(reason) => {
                 self.polled(Err(failure(*reason)), report);
             }
+            Stimulus::Approved(id) => {
+                let (ids, result, took) = (vec![id.clone()], Ok(()), Duration::ZERO);
+                self.handle(Input::ApprovalSent { ids, result, took }, report);
+            }
             Stimulus::Nameless => assert_eq!(self.driven.published.vm_name, None),
             Stimulus::Named(name) => {
                 let result = Ok(Identity {
