@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::approval::ApprovalPolicy;
+use azure_scheduled_events_exporter::{approval::ApprovalPolicy, engine::Input};
 use serde_json::json;
 
-use crate::support::simulated_vm::{SimulatedVm, at, restart, started};
+use crate::support::simulated_vm::{SimulatedVm, at, restart, started, timeout};
 
 const NOTICE: &str = r#"azure_scheduled_events_notice_seconds_count{event_type="Reboot"}"#;
 const DAY: u64 = 24 * 60 * 60;
@@ -120,4 +120,38 @@ fn an_own_event_with_partly_unreadable_resources_stays_its_own_across_a_restart(
     vm.identify_id("a-vm");
     assert_eq!(vm.json()["scope"], "self");
     assert!(!vm.is_serving());
+}
+
+/// The owner of the state becomes known while an event of this VM, which this process has read and approved, is pending.
+#[test]
+fn what_this_process_has_read_is_neither_announced_nor_approved_again_after_a_foreign_state() {
+    let policy = ApprovalPolicy {
+        user_events: true,
+        ..ApprovalPolicy::default()
+    };
+    let mut vm = SimulatedVm::new(policy);
+    vm.identify_id("another-vm");
+    vm.poll(&[]);
+    vm.restart_process(Duration::from_secs(5));
+    let user_reboot = [restart(&json!({"NotBefore": at(900).rfc1123()}))];
+    let (result, took) = (Err(timeout()), Duration::ZERO);
+    vm.handle(Input::Identified { result, took });
+    vm.poll(&user_reboot);
+    assert_eq!(vm.requested.len(), 1);
+    vm.answer(true);
+    let approved_at = vm.json()["approved_at"].clone();
+    assert!(approved_at.is_string());
+    vm.identify_id("a-vm");
+    assert_eq!(vm.json()["approved_at"], approved_at);
+    vm.wait_until(2);
+    vm.poll(&user_reboot);
+    assert!(vm.requested.is_empty(), "a second approval");
+    assert_eq!(vm.json()["approved_at"], approved_at);
+    let observed = r#"azure_scheduled_events_observed_total{event_type="Reboot",scope="self"}"#;
+    assert_eq!(vm.metrics().value(observed), Some(1.0));
+    assert_eq!(
+        vm.published.journal.after(0).count(),
+        2,
+        "announced, approved"
+    );
 }

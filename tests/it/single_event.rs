@@ -266,3 +266,26 @@ fn each_kind_of_flapping_is_counted() {
         assert_eq!(texts, Some(None), "{last:?}: {other:?}");
     }
 }
+
+/// Whatever it has in each document, it is no change: nothing is logged, counted, told to readers or written for it.
+#[test]
+fn an_undocumented_member_that_changes_is_no_change_of_the_event() {
+    let mut vm = vm();
+    let event = |second: u64| {
+        restart(&json!({"NotBefore": at(96 * 60 * MINUTE).rfc1123(), "Trace": second}))
+    };
+    vm.poll(&[event(0)]);
+    vm.wait_until(1);
+    vm.poll(&[event(1)]);
+    let (saves, journal) = (vm.saves, vm.published.journal.newest);
+    vm.log.clear();
+    let before = vm.json();
+    for second in 2..22 {
+        vm.wait_until(second);
+        vm.poll(&[event(second)]);
+    }
+    assert!(vm.log.is_empty(), "{:?}", vm.log);
+    assert_eq!(vm.published.journal.newest, journal);
+    assert_eq!(vm.saves, saves);
+    assert_eq!(vm.json()["changed_at"], before["changed_at"]);
+}
