@@ -119,6 +119,8 @@ pub(super) fn outcome(event: &TrackedEvent, evidence: Evidence, now: Moment) -> 
     let is_due = not_before.is_some_and(|due| now.wall >= due);
     let listed_until = last_listed.map(|last| last.wall.after(evidence.max_gap));
     let was_listed_until_due = not_before.is_some_and(|due| listed_until >= Some(due));
+    // Also if the clock was set back afterwards.
+    let is_listed_since = |due| last_listed.is_some_and(|last| last.wall >= due);
     let booted =
         event.rebooted && event.shown.event_type.restarts_vm() && event.scope == EventScope::Own;
     if event.started_at.is_some()
@@ -129,8 +131,7 @@ pub(super) fn outcome(event: &TrackedEvent, evidence: Evidence, now: Moment) -> 
         Outcome::Completed
     } else if was_watched
         && event.reported().status == Status::Scheduled
-        && not_before.is_some()
-        && !is_due
+        && not_before.is_some_and(|due| now.wall < due && !is_listed_since(due))
         && !event.approval.may_be_approved()
     {
         Outcome::Cancelled

@@ -88,7 +88,9 @@ impl Seen {
         } else if is_cancellation_certain
             && self.approved_at.is_none()
             && event.status == Status::Scheduled
-            && self.not_before.is_some_and(|due| now.wall < due)
+            && self
+                .not_before
+                .is_some_and(|due| now.wall < due && listed_at.wall < due)
         {
             Outcome::Cancelled
         } else {
