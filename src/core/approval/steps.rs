@@ -73,8 +73,8 @@ impl ApprovalStep {
 pub struct ApprovalSteps(Vec<(ApprovalStep, Timestamp)>);
 
 impl ApprovalSteps {
-    /// Of decisions only the last ones are kept, and nothing is left of an attempt without an effect but its failure. So
-    /// the number of steps is bounded by that of attempts.
+    /// Removes what the step replaces: an earlier decision, or the sending of an attempt that had no effect. So the number
+    /// of steps is bounded by that of attempts.
     pub(crate) fn push(&mut self, step: ApprovalStep, at: Timestamp) {
         match &step {
             ApprovalStep::Intended => self.0.retain(|(known, _)| {
@@ -101,12 +101,12 @@ impl ApprovalSteps {
         self.0.iter().rev().find(|(step, _)| is_one(step))
     }
 
-    /// The steps that readers are told, each as it was taken last.
-    pub(crate) fn told(&self) -> impl Iterator<Item = (&ApprovalStep, Timestamp)> {
+    /// The steps that outputs show, each with the time when it was taken last.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (&ApprovalStep, Timestamp)> {
         let is_internal = |step: &_| matches!(step, ApprovalStep::DryRun | ApprovalStep::Lost);
-        let is_told = move |step: &ApprovalStep| step.attempt().is_none() && !is_internal(step);
+        let is_shown = move |step: &ApprovalStep| step.attempt().is_none() && !is_internal(step);
         let steps = self.0.iter().map(|(step, at)| (step, *at));
-        steps.filter(move |(step, at)| is_told(step) && self.at(step) == Some(*at))
+        steps.filter(move |(step, at)| is_shown(step) && self.at(step) == Some(*at))
     }
 
     /// When this step was taken last.

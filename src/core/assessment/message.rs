@@ -86,7 +86,7 @@ impl<'a> Text<'a> {
                 .map(|last| last.until),
             stuck_at.filter(|_| is_stuck),
         ];
-        let steps = tracked.approval.told().map(|(_, at)| at);
+        let steps = tracked.approval.shown().map(|(_, at)| at);
         Self {
             tracked,
             vm_name: snapshot.vm_name.as_deref(),

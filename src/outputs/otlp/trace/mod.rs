@@ -219,7 +219,7 @@ fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
             let attributes = from.into_iter().chain([to]);
             event(SpanEventName::Rescheduled, rescheduling.at, attributes)
         }));
-        all.extend(tracked.approval.told().filter_map(|(step, at)| {
+        all.extend(tracked.approval.shown().filter_map(|(step, at)| {
             let name = match step {
                 ApprovalStep::Intended => SpanEventName::ApprovalDecided,
                 ApprovalStep::Withdrawn => SpanEventName::ApprovalWithdrawn,

@@ -210,7 +210,7 @@ fn history(tracked: &TrackedEvent) -> Markup {
         let to = change.to.rfc1123().replace("GMT", "UTC");
         (change.at, html! { "Rescheduled to " (to) })
     }));
-    changes.extend(tracked.approval.told().filter_map(|(step, at)| {
+    changes.extend(tracked.approval.shown().filter_map(|(step, at)| {
         let what = match step {
             ApprovalStep::Intended => "Approval decided",
             ApprovalStep::Withdrawn => "Decision to approve withdrawn",
