@@ -100,7 +100,9 @@ impl TrackerEntry {
         Self {
             due_at: due.map(|due| due.on_monotonic_clock(now)),
             may_be_foreign: saved.owner().is_some(),
-            absence: None,
+            absence: event
+                .missing_since
+                .map(|since| Absence { since, until: None }),
             tracked: event,
         }
     }
@@ -144,6 +146,9 @@ impl TrackerEntry {
         let at = self.tracked.time(now);
         let tracked = self.tracked_mut();
         tracked.end = Some(End { at, outcome });
+        let is_unseen = outcome == Outcome::Completed && tracked.started_at.is_none();
+        let not_before = tracked.shown.not_before.filter(|_| is_unseen);
+        tracked.ran_at = not_before.map(|due| at.before(now.wall.saturating_since(due)));
         tracked.changed_at = at;
         tracked.times_ended = tracked.times_ended.saturating_add(1);
         self.transition(TransitionKind::Ended(outcome), now)
@@ -168,15 +173,11 @@ impl TrackerEntry {
         Some(self.transition(TransitionKind::Interrupted(interruption), now))
     }
 
-    /// The first document after a boot: the VM was interrupted until now, unless the event is still Scheduled.
-    pub(super) fn record_boot(
-        &mut self,
-        listed: Option<&Event>,
-        now: Moment,
-    ) -> Option<Transition> {
+    /// The first document after a boot: the VM was interrupted until now, if the event is not Scheduled any more.
+    pub(super) fn record_boot(&mut self, is_over: bool, now: Moment) -> Option<Transition> {
         self.tracked.down_since?;
         let down_since = self.tracked_mut().down_since.take()?;
-        if listed.is_some_and(|event| event.status == Status::Scheduled) {
+        if !is_over {
             return None;
         }
         let (until, length) = (now.wall, now.monotonic - down_since);
@@ -205,7 +206,8 @@ impl TrackerEntry {
             return self.become_other(event, revised, scope, sight, at, transitions);
         }
         if self.tracked.last_listed_at.is_some() {
-            self.tracked_mut().last_listed_at = None;
+            let tracked = self.tracked_mut();
+            (tracked.last_listed_at, tracked.missing_since) = (None, None);
         }
         if is_other {
             return;
@@ -284,6 +286,7 @@ impl TrackerEntry {
         let (at, was_scope) = (self.tracked.time(now), self.tracked.scope);
         let tracked = self.tracked_mut();
         tracked.changed_at = at;
+        tracked.ran_at = None;
         tracked.previous_outcome = tracked.end.take().map(|end| end.outcome);
         Some(self.transition(TransitionKind::Returned { was_scope }, now))
     }

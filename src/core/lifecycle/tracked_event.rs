@@ -45,9 +45,15 @@ pub struct TrackedEvent {
     pub first_sight: FirstSight,
     /// The last document with the event, where it is pending although the last document of all lacks it.
     pub last_listed_at: Option<Moment>,
+    /// The first document of all that lacks it, while it is pending nevertheless.
+    #[serde(default)]
+    pub missing_since: Option<MonotonicTime>,
     /// When a document first had it as Started. The phase says whether it still is.
     pub started_at: Option<Timestamp>,
     pub end: Option<End>,
+    /// When it started by the evidence, where no document had it as Started.
+    #[serde(default)]
+    pub ran_at: Option<Timestamp>,
     /// When a document no longer named this VM, although one before did.
     pub left_at: Option<Timestamp>,
     /// The outcome that the event seemed to have, if it came back after its end.
@@ -160,8 +166,10 @@ impl TrackedEvent {
             first_seen: now.monotonic,
             first_sight: FirstSight::Waiting,
             last_listed_at: None,
+            missing_since: None,
             started_at: None,
             end: None,
+            ran_at: None,
             left_at: None,
             previous_outcome: None,
             times_ended: 0,
@@ -304,9 +312,7 @@ impl TrackedEvent {
         if self.is_start_unseen() {
             return None;
         }
-        let ran_before = self.end.filter(|end| end.outcome == Outcome::Completed);
-        let inferred = || Some(self.shown.not_before?.min(ran_before?.at));
-        let started_at = self.started_at.or_else(inferred)?;
+        let started_at = self.started_at.or(self.ran_at)?;
         Some(started_at.saturating_since(self.first_seen_at))
     }
 

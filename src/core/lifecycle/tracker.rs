@@ -19,7 +19,7 @@ use super::{
 use crate::{
     azure::{
         document::{Anomalies, AnomalyKind, Document, excerpt},
-        event::{Event, EventId, EventScope, Source, VmNames},
+        event::{Event, EventId, EventScope, Source, Status, VmNames},
     },
     base::time::Moment,
     core::approval::ApprovalStep,
@@ -90,8 +90,11 @@ impl Tracker {
         let listed: Listed<'_> = document.events.iter().map(|it| (&it.id, it)).collect();
         let mut transitions = Vec::new();
         transitions.extend(self.entries.iter_mut().filter_map(|(id, entry)| {
-            let listed = listed.get(id).copied();
-            entry.record_boot(listed, now)
+            let is_over = match listed.get(id) {
+                Some(event) => event.status != Status::Scheduled,
+                None => matches!(fate(entry, document, evidence, now), Fate::End(_)),
+            };
+            entry.record_boot(is_over, now)
         }));
         self.anomalies = Anomalies::default();
         for event in &document.events {
@@ -168,7 +171,9 @@ impl Tracker {
                 Fate::End(outcome) => transitions.push(entry.end(outcome, now)),
                 Fate::Keep { until } => {
                     if entry.tracked.last_listed_at.is_none() {
-                        entry.tracked_mut().last_listed_at = evidence.last_document;
+                        let tracked = entry.tracked_mut();
+                        tracked.last_listed_at = evidence.last_document;
+                        tracked.missing_since = Some(now.monotonic);
                     }
                     let since = entry.absence.map_or(now.monotonic, |absence| absence.since);
                     entry.absence = Some(Absence { since, until });
