@@ -1,47 +1,68 @@
 //! Properties of the engine: any documents in any order, failures, clocks that jump, restarts.
 
+mod known_event;
 mod oracle;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
     FailureReason, RequestError,
-    document::{self, Anomalies, Answer, Document, Unreadable},
-    engine::{Input, SavedState},
-    event::{Event, EventId, EventType, Source, Status},
-    lifecycle::{TrackedEvent, Transition, TransitionKind},
+    approval::ApprovalPolicy,
+    document::{self, Anomalies, Answer, Document},
+    engine::{EngineConfig, Input, SavedState},
+    event::EventId,
+    lifecycle::{TrackedEvent, Transition},
     metrics::{self, MetricsOptions, exposition::Format},
     snapshot::{SeriesScope, Snapshot},
     time::{Moment, MonotonicTime, Timestamp},
 };
-use proptest::prelude::*;
+use proptest::{option::weighted, prelude::*, sample::select};
+use serde_json::{Value, json};
 
 use self::oracle::Oracle;
-use crate::support::driven_engine::{DrivenEngine, config, failure, through_a_file};
+use crate::support::{
+    driven_engine::{DrivenEngine, config, failure, through_a_file},
+    simulated_vm::refusal,
+};
 
 const EVENTS: usize = 4;
 
-/// The entry of one event in a document.
+/// The entry of one event in a document. What is `None` cannot be read.
 #[derive(Debug, Clone, Copy)]
 struct Observed {
-    status: u8,
-    event_type: usize,
+    status: Option<&'static str>,
+    event_type: &'static str,
+    /// Seconds after the start.
     not_before: Option<i64>,
-    is_own: bool,
+    /// -1 if it is unknown.
+    duration: Option<i64>,
+    is_own: Option<bool>,
+    is_user_event: bool,
 }
+
+type Observations = [Option<Observed>; EVENTS];
 
 #[derive(Debug, Clone)]
 enum Step {
-    Observe([Option<Observed>; EVENTS], Lost),
+    Observe(Box<Observations>, Lost),
     Confirm,
     Fail,
     StandStill(u64),
-    Approve(usize),
-    Restart { rebooted: bool, away: Elapse },
+    /// IMDS accepts the approval of these events.
+    Approve([bool; EVENTS]),
+    /// IMDS answers the approval that was requested.
+    Answer(Reply),
+    Restart {
+        rebooted: bool,
+        away: Elapse,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reply {
+    Accepted,
+    Refused,
+    NoAnswer,
 }
 
 /// An entry of a document that cannot be read.
@@ -62,29 +83,51 @@ struct Elapse {
 }
 
 fn observed() -> impl Strategy<Value = Observed> {
+    let status = select(&["Scheduled", "Scheduled", "Started", "Advisory", "Paused"]);
+    let event_type = select(&[
+        "Freeze",
+        "Reboot",
+        "Redeploy",
+        "Preempt",
+        "Terminate",
+        "SpotRebalanceRecommendation",
+        "Hibernate",
+    ]);
     let seconds = prop_oneof![-100_000_i64..700_000, 0_i64..600];
-    let not_before = prop::option::weighted(0.7, seconds);
-    (0_u8..4, 0_usize..7, not_before, any::<bool>()).prop_map(
-        |(status, event_type, not_before, is_own)| Observed {
-            status,
-            event_type,
-            not_before,
-            is_own,
-        },
+    let duration = prop_oneof![Just(-1), 0_i64..60];
+    (
+        weighted(0.9, status),
+        event_type,
+        weighted(0.7, seconds),
+        weighted(0.7, duration),
+        weighted(0.9, any::<bool>()),
+        any::<bool>(),
     )
+        .prop_map(
+            |(status, event_type, not_before, duration, is_own, is_user_event)| Observed {
+                status,
+                event_type,
+                not_before,
+                duration,
+                is_own,
+                is_user_event,
+            },
+        )
 }
 
-fn observations() -> impl Strategy<Value = [Option<Observed>; EVENTS]> {
+fn observations() -> impl Strategy<Value = Observations> {
     prop::array::uniform4(prop::option::of(observed()))
 }
 
 fn step() -> impl Strategy<Value = Step> {
+    let reply = select(&[Reply::Accepted, Reply::Refused, Reply::NoAnswer]);
     prop_oneof![
-        6 => (observations(), lost()).prop_map(|(events, lost)| Step::Observe(events, lost)),
+        6 => (observations(), lost()).prop_map(|(events, lost)| Step::Observe(events.into(), lost)),
         1 => Just(Step::Confirm),
         1 => Just(Step::Fail),
         1 => (0_u64..5_000).prop_map(Step::StandStill),
-        1 => (0..EVENTS).prop_map(Step::Approve),
+        1 => any::<[bool; EVENTS]>().prop_map(Step::Approve),
+        1 => reply.prop_map(Step::Answer),
         1 => (any::<bool>(), elapse()).prop_map(|(rebooted, away)| Step::Restart { rebooted, away }),
     ]
 }
@@ -105,7 +148,7 @@ fn elapse() -> impl Strategy<Value = Elapse> {
         0_u64..120_000,
         0_u64..7_200_000
     ];
-    let jump_seconds = prop_oneof![4 => Just(0), 1 => -200_000_i64..200_000];
+    let jump_seconds = prop_oneof![8 => Just(0), 1 => -60_i64..60, 1 => -200_000_i64..200_000];
     (millis, jump_seconds).prop_map(|(millis, jump_seconds)| Elapse {
         millis,
         jump_seconds,
@@ -139,53 +182,36 @@ fn id(index: usize) -> EventId {
     EventId::new(&format!("{index:08X}-52DA-4F6E-9C38-A40D7E91B265"))
 }
 
-fn document(events: &[Option<Observed>; EVENTS], lost: Lost) -> Document {
+/// As Azure writes it.
+fn document(events: &Observations, lost: Lost) -> (Document, Anomalies) {
     let event = |(index, observed): (usize, &Option<Observed>)| {
         let observed = (*observed)?;
-        let other = EventType::Other("Hibernate".into());
-        let name = if observed.is_own { "web_0" } else { "web_1" };
-        Some(Event {
-            id: id(index),
-            event_type: EventType::KNOWN
-                .into_iter()
-                .chain([EventType::SpotRebalanceRecommendation])
-                .nth(observed.event_type)
-                .unwrap_or(other),
-            status: match observed.status {
-                0 => Status::Scheduled,
-                1 => Status::Started,
-                2 => Status::Advisory,
-                _ => Status::Other("Paused".into()),
-            },
-            source: Some(Source::Platform),
-            resource_type: Some("VirtualMachine".into()),
-            resources: Some(vec![name.into()]),
-            has_more_resources: false,
-            not_before: observed
-                .not_before
-                .map(|seconds| Timestamp::from_unix_seconds(1_794_906_000 + seconds).unwrap()),
-            duration_seconds: None,
-            is_duration_unknown: false,
-            description: None,
-            unknown_members: Vec::new(),
-        })
+        let or_unreadable = |value: Option<Value>| value.unwrap_or(json!({}));
+        let due = |seconds| Timestamp::from_unix_seconds(1_794_906_000 + seconds).unwrap();
+        let name = |is_own| json!([if is_own { "web_0" } else { "web_1" }]);
+        Some(json!({
+            "EventId": id(index).as_str(),
+            "EventStatus": or_unreadable(observed.status.map(Into::into)),
+            "EventType": observed.event_type,
+            "ResourceType": "VirtualMachine",
+            // What is no list contradicts itself.
+            "Resources": observed.is_own.map(name),
+            "NotBefore": or_unreadable(observed.not_before.map(|it| due(it).rfc1123().into())),
+            "EventSource": if observed.is_user_event { "User" } else { "Platform" },
+            "DurationInSeconds": or_unreadable(observed.duration.map(Into::into)),
+        }))
     };
-    Document {
-        incarnation: None,
-        events: events.iter().enumerate().filter_map(event).collect(),
-        unreadable: unreadable(lost),
-        ..Document::default()
-    }
-}
-
-fn unreadable(lost: Lost) -> Unreadable {
-    let entry = match lost {
-        Lost::Nothing => String::new(),
-        Lost::Unidentified => r#"{"EventId":7}"#.to_owned(),
-        Lost::Event(index) => format!(r#"{{"EventId":7,"Id":"{}"}}"#, id(index)),
+    let unreadable = match lost {
+        Lost::Nothing => None,
+        Lost::Unidentified => Some(json!({"EventId": 7})),
+        Lost::Event(index) => Some(json!({"EventId": 7, "Id": id(index).as_str()})),
     };
-    let body = format!(r#"{{"Events":[{entry}]}}"#);
-    document::parse(body.as_bytes()).unwrap().0.unreadable
+    let events: Vec<_> = unreadable
+        .into_iter()
+        .chain(events.iter().enumerate().filter_map(event))
+        .collect();
+    let body = json!({"DocumentIncarnation": 1, "Events": events}).to_string();
+    document::parse(body.as_bytes()).unwrap()
 }
 
 /// A process of the exporter.
@@ -196,7 +222,28 @@ struct Process {
 
 impl Process {
     fn start(boot: u32, restored: Option<SavedState>, now: Moment) -> Self {
-        let driven = DrivenEngine::new(config(Some("web_0"), boot), restored, now);
+        Self::with_policy(ApprovalPolicy::default(), boot, restored, now)
+    }
+
+    fn approving(boot: u32, restored: Option<SavedState>, now: Moment) -> Self {
+        let policy = ApprovalPolicy {
+            user_events: true,
+            ..ApprovalPolicy::default()
+        };
+        Self::with_policy(policy, boot, restored, now)
+    }
+
+    fn with_policy(
+        approvals: ApprovalPolicy,
+        boot: u32,
+        restored: Option<SavedState>,
+        now: Moment,
+    ) -> Self {
+        let config = EngineConfig {
+            approvals,
+            ..config(Some("web_0"), boot)
+        };
+        let driven = DrivenEngine::new(config, restored, now);
         Self { driven, boot }
     }
 
@@ -212,8 +259,8 @@ impl Process {
         transitions
     }
 
-    fn observe(&mut self, document: &Document, now: Moment) -> Vec<Transition> {
-        self.polled(Ok(answer(document)), now)
+    fn observe(&mut self, parsed: (Document, Anomalies), now: Moment) -> Vec<Transition> {
+        self.polled(Ok(answer(parsed)), now)
     }
 
     fn polled(&mut self, result: Result<Answer, RequestError>, now: Moment) -> Vec<Transition> {
@@ -237,93 +284,10 @@ impl Process {
     }
 }
 
-fn answer(document: &Document) -> Answer {
+fn answer((document, anomalies): (Document, Anomalies)) -> Answer {
     Answer::Document {
-        document: document.clone(),
-        anomalies: Anomalies::default(),
-    }
-}
-
-/// The events that are pending or have ended according to the transitions.
-#[derive(Debug, Default)]
-struct Reader {
-    pending: BTreeMap<EventId, bool>,
-    /// The advisories that have ended. Their ids may be announced again, as maintenance.
-    advisories: BTreeSet<EventId>,
-}
-
-impl Reader {
-    fn take(&mut self, transition: &Transition) {
-        let tracked = &transition.tracked;
-        let before = self.pending.get(&tracked.shown.id).copied();
-        let (expected, after) = match &transition.kind {
-            TransitionKind::Announced if self.advisories.remove(&tracked.shown.id) => {
-                // `None` if the ended advisory expired before.
-                (before.filter(|is_pending| !is_pending), true)
-            }
-            // Maintenance that has become an advisory.
-            TransitionKind::Announced if is_advisory(&tracked.shown) => {
-                (before.filter(|is_pending| !is_pending), true)
-            }
-            TransitionKind::Announced => (None, true),
-            TransitionKind::Returned { .. } => {
-                self.advisories.remove(&tracked.shown.id);
-                (Some(false), true)
-            }
-            TransitionKind::Ended(outcome) => {
-                assert_eq!(tracked.end.map(|end| end.outcome), Some(*outcome));
-                if is_advisory(&tracked.shown) {
-                    self.advisories.insert(tracked.shown.id.clone());
-                }
-                (Some(true), false)
-            }
-            TransitionKind::Started => {
-                assert!(!is_advisory(&tracked.shown), "{transition:?}");
-                (Some(true), true)
-            }
-            TransitionKind::Rescheduled(_)
-            | TransitionKind::StatusChanged(_)
-            | TransitionKind::Amended { .. }
-            | TransitionKind::Approved
-            | TransitionKind::ApprovedElsewhere
-            | TransitionKind::Interrupted(_) => (Some(true), true),
-        };
-        assert_eq!(before, expected, "{transition:?}");
-        self.pending.insert(tracked.shown.id.clone(), after);
-    }
-
-    /// Removes the events that the engine no longer has, which must have ended.
-    fn remove_expired(&mut self, events: &[Arc<TrackedEvent>]) {
-        let shown: BTreeSet<_> = events.iter().map(|tracked| &tracked.shown.id).collect();
-        self.pending.retain(|id, pending| {
-            assert!(
-                !*pending || shown.contains(id),
-                "{id} was removed while pending"
-            );
-            shown.contains(id)
-        });
-        self.advisories.retain(|id| shown.contains(id));
-        let pending = events.iter().filter(|tracked| tracked.is_pending());
-        let pending: BTreeSet<_> = pending.map(|tracked| &tracked.shown.id).collect();
-        let expected = self.pending.iter().filter(|(_, pending)| **pending);
-        assert_eq!(pending, expected.map(|(id, _)| id).collect());
-    }
-}
-
-fn is_advisory(event: &Event) -> bool {
-    event.status == Status::Advisory || event.event_type == EventType::SpotRebalanceRecommendation
-}
-
-fn assert_ended_ones_are_missing_for_a_minute(
-    transitions: &[Transition],
-    missing_since: &BTreeMap<EventId, MonotonicTime>,
-    now: Moment,
-) {
-    for one in transitions {
-        if matches!(one.kind, TransitionKind::Ended(_)) {
-            let since = missing_since[&one.tracked.shown.id];
-            assert!(now.monotonic >= since + Duration::from_mins(1), "{one:?}");
-        }
+        document,
+        anomalies,
     }
 }
 
@@ -346,100 +310,121 @@ fn assert_values_are_valid(snapshot: Snapshot, now: Moment) {
     }
 }
 
+/// A history, and what the contract says about each of its steps.
+struct History {
+    now: Moment,
+    process: Process,
+    oracle: Oracle,
+}
+
+impl History {
+    fn new() -> Self {
+        let now = start();
+        Self {
+            now,
+            process: Process::approving(0, None, now),
+            oracle: Oracle::default(),
+        }
+    }
+
+    fn wait(&mut self, elapse: Elapse) {
+        self.now = later(self.now, elapse);
+        self.oracle.elapsed += Duration::from_millis(elapse.millis);
+    }
+
+    fn take(&mut self, step: &Step) {
+        let now = self.now;
+        match step {
+            Step::Observe(events, lost) => {
+                for _again in 0..2 {
+                    let transitions = self.process.observe(document(events, *lost), now);
+                    self.oracle.observe(events, *lost, &transitions, now);
+                }
+            }
+            // The first answer to a process is a document.
+            Step::Confirm if self.oracle.has_document() => {
+                let transitions = self.process.polled(Ok(Answer::Unchanged), now);
+                self.oracle.confirm(&transitions, now);
+            }
+            Step::Fail | Step::Confirm => {
+                let failed = Err(failure(FailureReason::Timeout));
+                let transitions = self.process.polled(failed, now);
+                self.oracle.tick(&transitions);
+            }
+            Step::StandStill(millis) => {
+                for wait in [0, *millis] {
+                    let millis = wait;
+                    self.wait(Elapse {
+                        millis,
+                        jump_seconds: 0,
+                    });
+                    if self.oracle.has_document() {
+                        let transitions = self.process.handle(Input::Tick, self.now);
+                        self.oracle.tick(&transitions);
+                    }
+                }
+            }
+            Step::Approve(approved) => {
+                let ids = (0..EVENTS)
+                    .filter(|index| approved[*index])
+                    .collect::<Vec<_>>();
+                self.answer(&ids, Reply::Accepted);
+            }
+            Step::Answer(reply) => {
+                let index = |asked: &EventId| (0..EVENTS).find(|index| id(*index) == *asked);
+                let requested = std::mem::take(&mut self.process.driven.requested);
+                for ids in requested {
+                    let indices: Vec<_> = ids.iter().filter_map(index).collect();
+                    self.answer(&indices, *reply);
+                }
+            }
+            Step::Restart { rebooted, away } => self.restart(*rebooted, *away),
+        }
+        let requested = self.process.driven.requested.iter().flatten();
+        self.oracle.request(requested);
+        self.oracle.assert_shown(&self.process.events(self.now));
+    }
+
+    fn answer(&mut self, indices: &[usize], reply: Reply) {
+        let ids = indices.iter().map(|index| id(*index)).collect();
+        let result = match reply {
+            Reply::Accepted => Ok(()),
+            Reply::Refused => Err(refusal()),
+            Reply::NoAnswer => Err(failure(FailureReason::Timeout)),
+        };
+        let took = Duration::ZERO;
+        let input = Input::ApprovalSent { ids, result, took };
+        let transitions = self.process.handle(input, self.now);
+        self.oracle.answer(indices, reply, &transitions);
+    }
+
+    fn restart(&mut self, rebooted: bool, away: Elapse) {
+        let stopped = self.now;
+        let boot = self.process.boot + u32::from(rebooted);
+        let process = std::mem::replace(&mut self.process, Process::approving(boot, None, stopped));
+        let saved = process.stop(stopped);
+        self.now = later(stopped, away);
+        self.now.awake = restarted();
+        self.now = saved.resume(self.now);
+        self.oracle.restart(rebooted, stopped, self.now);
+        self.process = Process::approving(boot, Some(saved), self.now);
+    }
+}
+
 proptest! {
     // PROPTEST_CASES sets another number of cases.
     #![proptest_config(ProptestConfig::default())]
 
     #[test]
-    fn nothing_ends_twice_and_nothing_is_negative(
+    fn what_happens_is_what_the_contract_says_and_nothing_is_negative(
         steps in prop::collection::vec((elapse(), step()), 1..40),
     ) {
-        let mut now = start();
-        let mut process = Process::start(0, None, now);
-        let mut reader = Reader::default();
-        let mut oracle = Oracle::default();
-        let mut missing_since = BTreeMap::new();
+        let mut history = History::new();
         for (elapse, step) in steps {
-            now = later(now, elapse);
-            oracle.elapsed += Duration::from_millis(elapse.millis);
-            let transitions = match &step {
-                Step::Observe(events, lost) => {
-                    let document = document(events, *lost);
-                    let unreadable = match lost {
-                        Lost::Event(index) => Some(id(*index)),
-                        _ => None,
-                    };
-                    let transitions = process.observe(&document, now);
-                    oracle.observe(&document, unreadable.as_ref(), &transitions, now);
-                    for (index, event) in events.iter().enumerate() {
-                        if event.is_some() {
-                            missing_since.remove(&id(index));
-                        } else {
-                            missing_since.entry(id(index)).or_insert(now.monotonic);
-                        }
-                    }
-                    if *lost == Lost::Unidentified {
-                        // An advisory ends if the document has its id as maintenance.
-                        let is_missing = |one: &Transition| document.events.iter().all(|event| event.id != one.tracked.shown.id);
-                        let missing: Vec<_> = transitions.iter().filter(|one| is_missing(one)).cloned().collect();
-                        assert_ended_ones_are_missing_for_a_minute(&missing, &missing_since, now);
-                    }
-                    let again = process.observe(&document, now);
-                    prop_assert!(again.is_empty(), "the same document again: {again:?}");
-                    oracle.observe(&document, unreadable.as_ref(), &again, now);
-                    transitions
-                }
-                Step::Confirm => {
-                    let transitions = process.polled(Ok(Answer::Unchanged), now);
-                    oracle.confirm(&transitions, now);
-                    assert_ended_ones_are_missing_for_a_minute(&transitions, &missing_since, now);
-                    transitions
-                }
-                Step::Fail => {
-                    let transitions = process.polled(Err(failure(FailureReason::Timeout)), now);
-                    oracle.interrupt(&transitions);
-                    transitions
-                }
-                Step::StandStill(millis) => {
-                    let mut transitions = process.handle(Input::Tick, now);
-                    now = now.after(Duration::from_millis(*millis));
-                    oracle.elapsed += Duration::from_millis(*millis);
-                    transitions.extend(process.handle(Input::Tick, now));
-                    oracle.interrupt(&transitions);
-                    transitions
-                }
-                Step::Approve(index) => {
-                    let (ids, result, took) = (vec![id(*index)], Ok(()), Duration::ZERO);
-                    let transitions = process.handle(Input::ApprovalSent { ids, result, took }, now);
-                    oracle.approve(&transitions, now);
-                    transitions
-                }
-                Step::Restart { rebooted, away } => {
-                    let boot = process.boot + u32::from(*rebooted);
-                    let stopped = now;
-                    let saved = process.stop(now);
-                    now = later(now, *away);
-                    now.awake = restarted();
-                    now = saved.resume(now);
-                    missing_since.clear();
-                    oracle.restart(*rebooted, stopped, now);
-                    process = Process::start(boot, Some(saved), now);
-                    Vec::new()
-                }
-            };
-            // An ended event that expired in this step expired before it was seen again.
-            reader.pending.retain(|id, pending| {
-                let is_announced = |one: &Transition| {
-                    one.kind == TransitionKind::Announced && one.tracked.shown.id == *id
-                };
-                *pending || !transitions.iter().any(is_announced)
-            });
-            for one in &transitions {
-                reader.take(one);
-            }
-            reader.remove_expired(&process.events(now));
+            history.wait(elapse);
+            history.take(&step);
         }
-        assert_values_are_valid(process.snapshot(now), now);
+        assert_values_are_valid(history.process.snapshot(history.now), history.now);
     }
 
     /// A response with the bytes of the last document is not parsed again.
@@ -450,16 +435,16 @@ proptest! {
         let mut now = start();
         let [mut parses, mut skips] = [(); 2].map(|()| Process::start(0, None, now));
         let mut last = document(&[None; EVENTS], Lost::Nothing);
-        parses.observe(&last, now);
-        skips.observe(&last, now);
+        parses.observe(last.clone(), now);
+        skips.observe(last.clone(), now);
         for (seconds, other) in steps {
             now = now.after(Duration::from_secs(seconds));
             let mut again = Answer::Unchanged;
             if let Some((events, lost)) = other {
                 last = document(&events, lost);
-                again = answer(&last);
+                again = answer(last.clone());
             }
-            prop_assert_eq!(parses.observe(&last, now), skips.polled(Ok(again), now));
+            prop_assert_eq!(parses.observe(last.clone(), now), skips.polled(Ok(again), now));
             prop_assert_eq!(parses.events(now), skips.events(now));
             prop_assert_eq!(&parses.driven.saved, &skips.driven.saved);
         }
@@ -475,7 +460,7 @@ proptest! {
         let mut stayed = Process::start(0, None, now);
         for (millis, events) in &before {
             now = now.after(Duration::from_millis(*millis));
-            stayed.observe(&document(events, Lost::Nothing), now);
+            stayed.observe(document(events, Lost::Nothing), now);
         }
         stayed.handle(Input::Shutdown, now);
         now = now.after(Duration::from_millis(away));
@@ -487,7 +472,7 @@ proptest! {
         for (millis, events) in &after {
             now = now.after(Duration::from_millis(*millis));
             let document = document(events, Lost::Nothing);
-            prop_assert_eq!(restarted.observe(&document, now), stayed.observe(&document, now));
+            prop_assert_eq!(restarted.observe(document.clone(), now), stayed.observe(document, now));
             prop_assert_eq!(restarted.events(now), stayed.events(now));
         }
     }

@@ -1,265 +1,403 @@
-//! The expected outcomes and lengths: read from the documents by the rules of docs/internals/design.md, without the
-//! engine.
+//! What the engine has to announce, start and end, with which outcome, and how long that took: the contract's rules for
+//! the entries of documents, by a clock of the test.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    document::Document,
-    event::{Event, EventId, EventType, Status},
-    lifecycle::{Outcome, Transition, TransitionKind},
-    time::{Moment, MonotonicTime, Timestamp},
+    event::EventId,
+    lifecycle::{Outcome, TrackedEvent, Transition, TransitionKind},
+    time::Moment,
 };
 
-/// Of a poll interval of 1 s.
-const MAX_GAP: Duration = Duration::from_secs(10);
-/// No event announces a duration.
-const MIN_RUN: Duration = Duration::from_secs(10);
-const MAX_DOWN_EARLY: Duration = Duration::from_mins(1);
+use super::{
+    EVENTS, Lost, Observations, Observed, Reply, id,
+    known_event::{
+        DISABLED_AFTER, Fate, Known, Listing, MAX_DOWN_EARLY, MAX_GAP, Pause, between, is_advice,
+    },
+};
 
-/// What the documents have shown of one event.
-#[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "facts that are independent")]
-struct Seen {
-    /// As listed last.
-    event: Option<Event>,
-    listed_at: Option<Moment>,
-    /// The last one that was given.
-    not_before: Option<Timestamp>,
-    was_started: bool,
-    approved_at: Option<MonotonicTime>,
-    is_approved_elsewhere: bool,
-    /// An interruption was measured since it was listed.
-    was_interrupted: bool,
-    has_ended: bool,
-    /// A boot of the VM that the event explains, and no document since then listed it as Scheduled.
-    has_booted: bool,
-    /// When it was first seen, by the clock of the test.
-    began: Duration,
+/// What readers have to be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Change {
+    Announced,
+    Returned,
+    Started,
+    /// With one of these outcomes.
+    Ended(Vec<Outcome>),
 }
 
-impl Seen {
-    fn list(&mut self, event: &Event, now: Moment) {
-        self.listed_at = Some(now);
-        self.was_interrupted = false;
-        self.has_ended = false;
-        self.not_before = event.not_before.or(self.not_before);
-        self.was_started |= event.status == Status::Started && !is_advice(event);
-        if event.status == Status::Scheduled {
-            self.has_booted = false;
-            let soon = now.wall.after(Duration::from_secs(10));
-            if self.is_approved_elsewhere && event.not_before.is_some_and(|due| due > soon) {
-                self.approved_at = None;
-                self.is_approved_elsewhere = false;
-            }
-        }
-        self.event = Some(event.clone());
-    }
-
-    /// Whether the event can have booted the VM, which ran until then.
-    fn explains_boot(&self, ran_until: Timestamp) -> bool {
-        let is_due = |due| ran_until.after(MAX_DOWN_EARLY) >= due;
-        self.was_started || self.approved_at.is_some() || self.not_before.is_none_or(is_due)
-    }
-
-    fn outcome(&self, now: Moment, is_cancellation_certain: bool) -> Outcome {
-        let event = self.event.as_ref().unwrap();
-        let is_restart = matches!(event.event_type, EventType::Reboot | EventType::Redeploy);
-        let is_own = event.resources.as_deref() == Some(&["web_0".into()]);
-        let listed_at = self.listed_at.unwrap();
-        let was_listed_until = |due: Timestamp| listed_at.wall.after(MAX_GAP) >= due;
-        let ran_on_time = self
-            .not_before
-            .is_some_and(|due| now.wall >= due && was_listed_until(due));
-        let ran_after_approval = self.approved_at.is_some_and(|approved_at| {
-            let left_next = listed_at.monotonic <= approved_at;
-            self.was_interrupted || left_next && now.monotonic - approved_at >= MIN_RUN
-        });
-        if is_advice(event) && !self.was_started {
-            Outcome::Unknown
-        } else if self.was_started
-            || ran_after_approval
-            || ran_on_time
-            || self.has_booted && is_restart && is_own
-        {
-            Outcome::Completed
-        } else if is_cancellation_certain
-            && self.approved_at.is_none()
-            && event.status == Status::Scheduled
-            && self
-                .not_before
-                .is_some_and(|due| now.wall < due && listed_at.wall < due)
-        {
-            Outcome::Cancelled
-        } else {
-            Outcome::Unknown
-        }
-    }
-}
-
-fn is_advice(event: &Event) -> bool {
-    event.status == Status::Advisory || event.event_type == EventType::SpotRebalanceRecommendation
-}
-
-fn is_interruption(transition: &Transition) -> bool {
-    matches!(transition.kind, TransitionKind::Interrupted(_))
-}
-
-/// Watches the same documents as the engine.
+/// Reads the same documents as the engine.
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
-    seen: BTreeMap<EventId, Seen>,
-    /// Those of the last document.
-    listed: BTreeSet<EventId>,
-    last_poll: Option<Moment>,
-    /// By how much the clock was set back while the exporter did not run.
+    known: [Option<Known>; EVENTS],
+    last_success: Option<Duration>,
+    /// By how much the clock was set back over restarts since then.
     set_back: Duration,
-    /// Since the last document.
-    has_restarted: bool,
-    /// This VM was interrupted since the last poll.
-    was_interrupted: bool,
+    warm_up: Option<Duration>,
+    was_paused: Pause,
+    /// Of this process.
+    documents: usize,
+    requested: BTreeSet<usize>,
     /// The time that has passed: within a process, and over a restart by the wall clock.
     pub(super) elapsed: Duration,
 }
 
 impl Oracle {
+    pub(super) fn has_document(&self) -> bool {
+        self.documents > 0
+    }
+
     pub(super) fn observe(
         &mut self,
-        document: &Document,
-        unreadable: Option<&EventId>,
+        events: &Observations,
+        lost: Lost,
         transitions: &[Transition],
         now: Moment,
     ) {
-        // The first interruption after a restart may be that of the boot, or one that was measured since.
-        let is_ambiguous = self.has_restarted && transitions.iter().any(is_interruption);
-        let was_interrupted = self.was_interrupted;
-        self.interrupt(transitions);
-        if is_ambiguous {
-            self.was_interrupted = was_interrupted;
+        let is_boot = !self.has_document();
+        if !is_boot {
+            self.tick(transitions);
         }
-        let is_certain = self.is_watched(now) && document.is_complete();
-        let ids = document.events.iter().map(|event| event.id.clone());
-        let ids: BTreeSet<_> = ids.collect();
-        for one in transitions {
-            let is_kept = unreadable.filter(|id| !ids.contains(*id)) == Some(&one.tracked.shown.id);
-            let is_end = matches!(one.kind, TransitionKind::Ended(_));
-            assert!(!(is_kept && is_end), "its entry cannot be read: {one:?}");
+        let is_watched = self.age().is_some_and(|age| age <= MAX_GAP);
+        self.begin_warm_up();
+        let is_empty = lost == Lost::Nothing && events.iter().all(Option::is_none);
+        for (index, event) in events.iter().enumerate() {
+            let listing = Listing {
+                index,
+                lost,
+                is_empty,
+            };
+            let own: Vec<_> = transitions
+                .iter()
+                .filter(|it| it.tracked.shown.id == id(index))
+                .collect();
+            let interruption = if is_boot {
+                self.boot(index, *event, &listing, now)
+            } else {
+                None
+            };
+            let expected = match event {
+                Some(observed) => self.list(index, *observed, lost == Lost::Event(index), now),
+                None => self.miss(&listing, is_watched, now),
+            };
+            self.check(index, &expected, &own);
+            if is_boot {
+                assert_interruption(interruption, &own);
+            }
+            self.approve(index, &own);
         }
-        // An event that becomes another one was not seen to be cancelled.
-        self.listed.retain(|id| !ids.contains(id));
-        let is_certain = is_certain || unreadable.is_some() && self.is_watched(now);
-        self.check(transitions, is_certain, is_ambiguous, now);
-        self.listed = ids;
-        for event in &document.events {
-            self.seen
-                .entry(event.id.clone())
-                .or_default()
-                .list(event, now);
-        }
-        self.approve(transitions, now);
-        self.has_restarted = false;
-        self.polled(now);
+        self.documents += 1;
+        self.succeed();
     }
 
     /// The last document still holds.
     pub(super) fn confirm(&mut self, transitions: &[Transition], now: Moment) {
-        self.interrupt(transitions);
-        self.check(transitions, false, false, now);
-        for id in &self.listed {
-            let seen = self.seen.get_mut(id).unwrap();
-            seen.listed_at = Some(now);
-            seen.was_interrupted = false;
+        self.tick(transitions);
+        self.begin_warm_up();
+        for index in 0..EVENTS {
+            let own: Vec<_> = transitions
+                .iter()
+                .filter(|it| it.tracked.shown.id == id(index))
+                .collect();
+            let elapsed = self.elapsed;
+            let mut expected = Vec::new();
+            if let Some(known) = self.pending(index) {
+                match known.missing {
+                    None => known.confirm(elapsed, now),
+                    Some((_, Some(until))) if elapsed >= until => {
+                        let outcomes = known.outcomes(false, Pause::No, elapsed, now);
+                        expected.push(Change::Ended(outcomes));
+                    }
+                    Some(_) => {}
+                }
+            }
+            self.check(index, &expected, &own);
         }
-        self.polled(now);
+        self.succeed();
     }
 
-    pub(super) fn interrupt(&mut self, transitions: &[Transition]) {
-        for one in transitions.iter().filter(|one| is_interruption(one)) {
-            self.was_interrupted = true;
-            let seen = self.seen.get_mut(&one.tracked.shown.id).unwrap();
-            seen.was_interrupted = true;
-        }
-    }
-
-    pub(super) fn approve(&mut self, transitions: &[Transition], now: Moment) {
+    /// Pauses of this VM may have been measured.
+    pub(super) fn tick(&mut self, transitions: &[Transition]) {
+        let elapsed = self.elapsed;
         for one in transitions {
-            let seen = self.seen.get_mut(&one.tracked.shown.id).unwrap();
-            let is_elsewhere = one.kind == TransitionKind::ApprovedElsewhere;
-            if is_elsewhere || one.kind == TransitionKind::Approved {
-                seen.approved_at = Some(now.monotonic);
-                seen.is_approved_elsewhere = is_elsewhere;
+            if matches!(one.kind, TransitionKind::Interrupted(_)) {
+                self.was_paused = Pause::Measured;
+                let is_its = |known: &&mut Option<Known>| {
+                    known
+                        .as_ref()
+                        .is_some_and(|it| it.first_seen_at == Some(one.tracked.first_seen_at))
+                };
+                let index = (0..EVENTS)
+                    .find(|index| id(*index) == one.tracked.shown.id)
+                    .unwrap();
+                let known = self
+                    .known
+                    .get_mut(index)
+                    .filter(is_its)
+                    .and_then(Option::as_mut);
+                let known = known.unwrap();
+                known.was_interrupted |= elapsed > known.listed;
+            }
+        }
+    }
+
+    /// The engine has asked for these approvals.
+    pub(super) fn request<'a>(&mut self, ids: impl Iterator<Item = &'a EventId>) {
+        for asked in ids {
+            let index = (0..EVENTS).find(|index| id(*index) == *asked).unwrap();
+            if self.requested.insert(index) {
+                self.known[index].as_mut().unwrap().sent += 1;
+            }
+        }
+    }
+
+    pub(super) fn answer(&mut self, indices: &[usize], reply: Reply, transitions: &[Transition]) {
+        for index in indices {
+            let was_sent = self.requested.remove(index);
+            let elapsed = self.elapsed;
+            let own = transitions
+                .iter()
+                .filter(|it| it.tracked.shown.id == id(*index))
+                .count();
+            let Some(known) = self.pending(*index) else {
+                assert_eq!(own, 0, "an answer about an ended event");
+                continue;
+            };
+            let is_new = known.approved.is_none() || known.is_approved_elsewhere;
+            assert_eq!(own == 1, reply == Reply::Accepted && is_new, "{known:?}");
+            match reply {
+                Reply::Accepted if is_new => {
+                    known.approved = Some(elapsed);
+                    known.is_approved_elsewhere = false;
+                }
+                Reply::Refused if was_sent && is_new => known.sent = known.sent.saturating_sub(1),
+                _ => {}
             }
         }
     }
 
     /// The exporter, which wrote its state at `stopped`, runs again.
     pub(super) fn restart(&mut self, has_booted: bool, stopped: Moment, now: Moment) {
+        let down_since = self.elapsed;
         self.set_back += stopped.wall.saturating_since(now.wall);
         self.elapsed += now.wall.saturating_since(stopped.wall);
-        for seen in self.seen.values_mut().filter(|seen| !seen.has_ended) {
-            seen.has_booted |= has_booted && seen.explains_boot(stopped.wall);
+        for known in self.known.iter_mut().flatten() {
+            known.set_due(self.elapsed, now);
+            let is_due = |due| stopped.wall.after(MAX_DOWN_EARLY) >= due;
+            let explains = known.started.is_some()
+                || known.may_be_approved()
+                || known.not_before.is_none_or(is_due);
+            if has_booted && known.ended.is_none() && explains {
+                known.has_booted = true;
+                if known.restarts_vm() {
+                    known.down_since.get_or_insert(down_since);
+                }
+            }
         }
-        // The state does not say what was measured since the last poll.
-        self.was_interrupted = false;
-        self.has_restarted = true;
+        if self.was_paused != Pause::No {
+            self.was_paused = Pause::BeforeRestart;
+        }
+        self.documents = 0;
+        self.requested.clear();
     }
 
-    fn polled(&mut self, now: Moment) {
-        self.last_poll = Some(now);
+    /// The events that readers see.
+    pub(super) fn assert_shown(&self, events: &[std::sync::Arc<TrackedEvent>]) {
+        let shown: Vec<_> = events
+            .iter()
+            .map(|it| (it.shown.id.clone(), it.is_pending()))
+            .collect();
+        let known = self.known.iter().enumerate();
+        let expected = known.filter_map(|(index, known)| {
+            let known = known.as_ref().filter(|it| it.is_shown(self.elapsed))?;
+            Some((id(index), known.ended.is_none()))
+        });
+        assert_eq!(shown, expected.collect::<Vec<_>>());
+    }
+
+    fn pending(&mut self, index: usize) -> Option<&mut Known> {
+        self.known[index].as_mut().filter(|it| it.ended.is_none())
+    }
+
+    fn age(&self) -> Option<Duration> {
+        Some(between(self.last_success?, self.elapsed) + self.set_back)
+    }
+
+    fn begin_warm_up(&mut self) {
+        if self.age().is_none_or(|age| age >= DISABLED_AFTER) {
+            self.warm_up = Some(self.elapsed);
+        }
+    }
+
+    fn succeed(&mut self) {
+        self.last_success = Some(self.elapsed);
         self.set_back = Duration::ZERO;
-        self.was_interrupted = false;
+        self.was_paused = Pause::No;
     }
 
-    /// No start can have been missed since the last poll.
-    fn is_watched(&self, now: Moment) -> bool {
-        let elapsed = |last: Moment| now.monotonic - last.monotonic + self.set_back;
-        !self.was_interrupted && self.last_poll.is_some_and(|last| elapsed(last) <= MAX_GAP)
-    }
-
-    fn check(
+    /// The length of the interruption that the first document after a boot shows.
+    fn boot(
         &mut self,
-        transitions: &[Transition],
-        is_certain: bool,
-        is_ambiguous: bool,
+        index: usize,
+        event: Option<Observed>,
+        listing: &Listing,
         now: Moment,
-    ) {
+    ) -> Option<Duration> {
+        let (elapsed, warm_up) = (self.elapsed, self.warm_up);
+        let known = self.pending(index)?;
+        let down_since = known.down_since.take()?;
+        let is_kept = event.is_none() && known.fate(listing, warm_up, elapsed, now) != Fate::End;
+        if is_kept {
+            return None;
+        }
+        let length = between(down_since, elapsed);
+        let is_over = event.is_none_or(|it| it.status != Some("Scheduled"));
+        let is_own = known.is_own == Some(true) && !known.is_advice();
+        let is_measured = is_over && is_own && length >= Duration::from_secs(1);
+        known.was_interrupted |= is_measured;
+        is_measured.then_some(length)
+    }
+
+    /// `is_contradicted`: the document has another entry with its id, so it does not end the event.
+    fn list(
+        &mut self,
+        index: usize,
+        observed: Observed,
+        is_contradicted: bool,
+        now: Moment,
+    ) -> Vec<Change> {
+        let (elapsed, paused) = (self.elapsed, self.was_paused);
+        let is_other = |was: &Known| {
+            was.is_advice() != is_advice(observed.status.or(was.status), observed.event_type)
+        };
+        let known = self.known[index].take().filter(|it| it.is_shown(elapsed));
+        let mut changes = Vec::new();
+        let known = match known {
+            None => {
+                changes.push(Change::Announced);
+                Known::new(observed, None, elapsed, now)
+            }
+            Some(mut was) if is_other(&was) && is_contradicted && was.ended.is_none() => {
+                was.reported_status = observed.status;
+                was.confirm(elapsed, now);
+                was.missing = None;
+                was
+            }
+            Some(was) if is_other(&was) => {
+                if was.ended.is_none() {
+                    changes.push(Change::Ended(was.outcomes(false, paused, elapsed, now)));
+                }
+                changes.push(Change::Announced);
+                Known::new(observed, Some(&was), elapsed, now)
+            }
+            Some(mut known) => {
+                if known.ended.is_some() {
+                    changes.push(Change::Returned);
+                }
+                known.read(observed, elapsed, now);
+                known
+            }
+        };
+        let known = self.known[index].insert(known);
+        if known.status == Some("Started") && !known.is_advice() && known.started.is_none() {
+            known.started = Some(elapsed);
+            changes.push(Change::Started);
+        }
+        changes
+    }
+
+    fn miss(&mut self, listing: &Listing, is_watched: bool, now: Moment) -> Vec<Change> {
+        let (elapsed, warm_up, paused) = (self.elapsed, self.warm_up, self.was_paused);
+        let Some(known) = self.pending(listing.index) else {
+            return Vec::new();
+        };
+        match known.fate(listing, warm_up, elapsed, now) {
+            Fate::End => vec![Change::Ended(
+                known.outcomes(is_watched, paused, elapsed, now),
+            )],
+            Fate::Keep(until) => {
+                let since = known.missing.map_or(elapsed, |(since, _)| since);
+                known.missing = Some((since, until));
+                Vec::new()
+            }
+        }
+    }
+
+    fn approve(&mut self, index: usize, transitions: &[&Transition]) {
         for one in transitions {
-            let (id, tracked) = (&one.tracked.shown.id, &one.tracked);
-            let length = |seen: &Seen| self.elapsed.saturating_sub(seen.began);
+            let is_elsewhere = one.kind == TransitionKind::ApprovedElsewhere;
+            if is_elsewhere || one.kind == TransitionKind::Approved {
+                let known = self.known[index].as_mut().unwrap();
+                known.approved = Some(self.elapsed);
+                known.is_approved_elsewhere = is_elsewhere;
+            }
+        }
+    }
+
+    /// Readers were told what they had to be, with the right lengths.
+    fn check(&mut self, index: usize, expected: &[Change], transitions: &[&Transition]) {
+        let mut expected = expected.iter();
+        for one in transitions {
+            let is_expected = match one.kind {
+                TransitionKind::Announced => expected.next() == Some(&Change::Announced),
+                TransitionKind::Returned { .. } => expected.next() == Some(&Change::Returned),
+                TransitionKind::Started => expected.next() == Some(&Change::Started),
+                TransitionKind::Ended(outcome) => {
+                    let next = expected.next();
+                    matches!(next, Some(Change::Ended(outcomes)) if outcomes.contains(&outcome))
+                }
+                _ => true,
+            };
+            assert!(
+                is_expected,
+                "{one:?}\n{:?}\n{transitions:?}",
+                self.known[index]
+            );
+        }
+        let left: Vec<_> = expected.collect();
+        assert!(left.is_empty(), "{left:?} {:?}", self.known[index]);
+        self.check_lengths(index, transitions);
+    }
+
+    fn check_lengths(&mut self, index: usize, transitions: &[&Transition]) {
+        let elapsed = self.elapsed;
+        let Some(known) = self.known[index].as_mut() else {
+            return;
+        };
+        // The end of another event with the same id comes first.
+        for one in transitions.iter().rev() {
+            let event = &one.tracked;
             match one.kind {
                 TransitionKind::Announced => {
-                    let began = self.elapsed;
-                    let seen = Seen {
-                        began,
-                        ..Seen::default()
-                    };
-                    self.seen.insert(id.clone(), seen);
+                    known.first_seen_at = Some(event.first_seen_at);
+                    break;
+                }
+                TransitionKind::Ended(_) => {
+                    known.ended = Some(elapsed);
+                    let lasted = event.end.unwrap().at.saturating_since(event.first_seen_at);
+                    assert_eq!(lasted, between(known.began, elapsed), "{event:?}");
                 }
                 TransitionKind::Started => {
-                    let notice = tracked.started_at.unwrap();
-                    let notice = notice.saturating_since(tracked.first_seen_at);
-                    assert_eq!(notice, length(&self.seen[id]), "{tracked:?}");
-                }
-                TransitionKind::Ended(outcome) => {
-                    let lasted = tracked
-                        .end
-                        .unwrap()
-                        .at
-                        .saturating_since(tracked.first_seen_at);
-                    assert_eq!(lasted, length(&self.seen[id]), "{tracked:?}");
-                    let seen = self.seen.get_mut(id).unwrap();
-                    seen.has_ended = true;
-                    let is_certain = is_certain && self.listed.contains(id);
-                    let expected = seen.outcome(now, is_certain);
-                    let is_either = is_ambiguous && expected == Outcome::Cancelled;
-                    if !is_either || outcome != Outcome::Unknown {
-                        assert_eq!(outcome, expected, "{seen:?} {tracked:?}");
-                    }
+                    let notice = event.started_at.unwrap();
+                    let notice = notice.saturating_since(event.first_seen_at);
+                    assert_eq!(notice, between(known.began, elapsed), "{event:?}");
                 }
                 _ => {}
             }
         }
+        let is_same = |it: &&Transition| Some(it.tracked.first_seen_at) == known.first_seen_at;
+        assert!(transitions.last().is_none_or(is_same), "{transitions:?}");
     }
+}
+
+fn assert_interruption(length: Option<Duration>, transitions: &[&Transition]) {
+    let lengths = transitions.iter().filter_map(|it| match &it.kind {
+        TransitionKind::Interrupted(interruption) => Some(interruption.length),
+        _ => None,
+    });
+    assert_eq!(
+        lengths.collect::<Vec<_>>(),
+        Vec::from_iter(length),
+        "{transitions:?}"
+    );
 }
