@@ -2,7 +2,18 @@
 
 use std::fmt;
 
-/// Severity of an event for a VM.
+use crate::base::label::label_values;
+
+label_values! {
+    /// The severity of an alert, lowest first.
+    pub(crate) enum Severity {
+        Info = "info",
+        Warning = "warning",
+        Critical = "critical",
+    }
+}
+
+/// What an event does to a VM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Impact {
     /// Memory and disks are kept.
@@ -24,8 +35,8 @@ pub(crate) struct TypeSpec {
     pub api_version: Option<&'static str>,
     /// The alert of an event that is due.
     pub alert: &'static str,
-    /// `critical`, `warning` or `info`: the severity of that alert. A pause of some seconds has a lower one.
-    pub severity: &'static str,
+    /// Of that alert. A pause of some seconds has a lower one.
+    pub severity: Severity,
     /// What the event does to the VM: a clause of the texts for people.
     pub meaning: &'static str,
     /// How long it usually takes, for an event without an announced duration.
@@ -45,7 +56,7 @@ const OTHER: TypeSpec = TypeSpec {
     impact: Impact::Unknown,
     api_version: None,
     alert: "AzureScheduledEventUnknownType",
-    severity: "warning",
+    severity: Severity::Warning,
     meaning: "a type that is not known here",
     usual_duration: None,
     advised: None,
@@ -84,7 +95,7 @@ event_types! {
             impact: Impact::Pause,
             api_version: Some("2017-03-01"),
             alert: "AzureScheduledEventFreeze",
-            severity: "warning",
+            severity: Severity::Warning,
             meaning: "the VM is paused; memory and disks are kept, connections may break",
             usual_duration: Some("some seconds"),
             starts_early_if_approved: true,
@@ -95,7 +106,7 @@ event_types! {
             impact: Impact::Restart,
             api_version: Some("2017-03-01"),
             alert: "AzureScheduledEventReboot",
-            severity: "critical",
+            severity: Severity::Critical,
             meaning: "the VM restarts; what is in memory is lost",
             usual_duration: Some("5 to 10 minutes"),
             starts_early_if_approved: true,
@@ -106,7 +117,7 @@ event_types! {
             impact: Impact::Restart,
             api_version: Some("2017-03-01"),
             alert: "AzureScheduledEventRedeploy",
-            severity: "critical",
+            severity: Severity::Critical,
             meaning: "the VM moves to another host; memory and temporary disks are lost",
             usual_duration: Some("5 to 10 minutes"),
             starts_early_if_approved: true,
@@ -117,7 +128,7 @@ event_types! {
             impact: Impact::Removal,
             api_version: Some("2017-11-01"),
             alert: "AzureScheduledEventPreempt",
-            severity: "critical",
+            severity: Severity::Critical,
             meaning: "the Spot VM is evicted; memory and temporary disks are lost",
             shows_seconds: true,
             to_do: "save the state of the VM now; it is gone within seconds",
@@ -127,7 +138,7 @@ event_types! {
             impact: Impact::Removal,
             api_version: Some("2019-01-01"),
             alert: "AzureScheduledEventTerminate",
-            severity: "warning",
+            severity: Severity::Warning,
             meaning: "the VM is deleted",
             starts_early_if_approved: true,
             to_do: "nothing, if the deletion is intended; else save its data now",
@@ -140,7 +151,7 @@ event_types! {
         SpotRebalanceRecommendation: TypeSpec {
             impact: Impact::None,
             alert: "AzureScheduledEventAdvisory",
-            severity: "info",
+            severity: Severity::Info,
             meaning: "the Spot VM has a higher risk of eviction; this is advice, no maintenance is scheduled",
             advised: Some("Spot eviction"),
             to_do: "move the load of the VM to another VM",

@@ -41,7 +41,7 @@ mod scope;
 /// Placeholder for an unreadable type or status.
 pub(crate) const UNREADABLE: &str = "Unknown";
 
-pub(crate) use self::event_type::Impact;
+pub(crate) use self::event_type::{Impact, Severity};
 pub(crate) use self::scope::{is_same_vm, resource_name, scope_of};
 pub use self::{
     event_type::EventType,

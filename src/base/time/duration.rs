@@ -74,33 +74,27 @@ pub(crate) fn format_duration(duration: Duration) -> String {
     text
 }
 
-/// Splits seconds into days, hours, minutes and seconds.
-pub(crate) fn split_seconds(total: u64) -> [u64; 4] {
-    [
-        total / 86_400,
-        total / 3_600 % 24,
-        total / 60 % 60,
-        total % 60,
-    ]
-}
-
 /// Formats a duration for people, with at most two units: `6d 23h`, `14m 9s`, `9s`, `0.4s`.
 pub(crate) fn in_words(duration: Duration) -> String {
-    let units = split_seconds(duration.as_secs())
-        .into_iter()
-        .zip("dhms".chars());
-    let two = units.skip_while(|(number, _)| *number == 0).take(2);
-    let two: Vec<_> = two
-        .filter(|(number, _)| *number > 0)
-        .map(|(number, unit)| format!("{number}{unit}"))
-        .collect();
-    if duration.is_zero() {
-        "0s".to_owned()
-    } else if two.is_empty() {
-        format!("{:.1}s", duration.as_secs_f64())
-    } else {
-        two.join(" ")
+    let total = duration.as_secs();
+    if total == 0 && !duration.is_zero() {
+        return format!("{:.1}s", duration.as_secs_f64());
     }
+    let units = [
+        (total / 86_400, "d"),
+        (total / 3_600 % 24, "h"),
+        (total / 60 % 60, "m"),
+        (total % 60, "s"),
+    ];
+    let largest = units.iter().position(|(number, _)| *number > 0);
+    let two = units.into_iter().skip(largest.unwrap_or(3)).take(2);
+    let two = two
+        .enumerate()
+        .filter(|(index, (number, _))| *index == 0 || *number > 0);
+    let two: Vec<_> = two
+        .map(|(_, (number, unit))| format!("{number}{unit}"))
+        .collect();
+    two.join(" ")
 }
 
 #[cfg(test)]

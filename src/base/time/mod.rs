@@ -13,7 +13,7 @@ use jiff::{SignedDuration, civil, fmt::rfc2822, tz::Offset};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::duration::parse_duration;
-pub(crate) use self::duration::{format_duration, in_words, split_seconds};
+pub(crate) use self::duration::{format_duration, in_words};
 
 /// A point in time, in UTC, with nanosecond precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -19,28 +19,31 @@
 //! stays until the end of the event. One that was critical stays critical, also if the event is postponed. An event
 //! without a source (API versions before 2019-08-01) is treated as one of source Platform.
 
-use super::{
-    concerns_vm,
-    down_vm::{STUCK_AFTER, explains_down_vm},
-    over_at,
-};
+use std::time::Duration;
+
+use super::concerns_vm;
 use crate::{
-    azure::event::{Event, EventKind, EventScope, EventType, Impact, Source},
+    azure::event::{Event, EventKind, EventScope, EventType, Impact, Severity, Source},
     base::{
         text::label_value,
         time::{Moment, Timestamp},
     },
-    core::lifecycle::{FirstSight, IMMINENT_SECONDS, TrackedEvent},
+    core::lifecycle::{FirstSight, IMMINENT_SECONDS, Phase, TrackedEvent},
 };
 
 /// Azure announces only predicted hardware failures more than a day ahead.
 const PREDICTED_SECONDS: f64 = 86_400.0;
 /// A pause of this length or more breaks connections.
-pub(super) const LONG_FREEZE_SECONDS: u64 = 10;
+const LONG_FREEZE_SECONDS: u64 = 10;
+/// Azure usually closes an event within ten minutes of its start.
+pub(super) const STUCK_AFTER: Duration = Duration::from_mins(30);
+/// An event explains that its VM is down from this long before `NotBefore`, and for as long after its end.
+const DOWN_MARGIN: Duration = Duration::from_mins(5);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AlertRule {
     pub(crate) name: &'static str,
-    pub(crate) severity: &'static str,
+    pub(crate) severity: Severity,
 }
 
 impl AlertRule {
@@ -60,20 +63,20 @@ impl AlertRule {
     }
 }
 
-const fn rule(name: &'static str, severity: &'static str) -> AlertRule {
+const fn rule(name: &'static str, severity: Severity) -> AlertRule {
     AlertRule { name, severity }
 }
 
 pub(super) const HARDWARE_FAILURE: AlertRule =
-    rule("AzureScheduledEventHardwareFailure", "critical");
+    rule("AzureScheduledEventHardwareFailure", Severity::Critical);
 pub(super) const DEGRADED_HARDWARE: AlertRule =
-    rule("AzureScheduledEventDegradedHardware", "warning");
+    rule("AzureScheduledEventDegradedHardware", Severity::Warning);
 pub(super) const USER_WAITING: AlertRule =
-    rule("AzureScheduledEventUserInitiatedWaiting", "warning");
-pub(super) const STUCK: AlertRule = rule("AzureScheduledEventStuck", "warning");
-const ADVISORY: AlertRule = rule("AzureScheduledEventAdvisory", "info");
+    rule("AzureScheduledEventUserInitiatedWaiting", Severity::Warning);
+pub(super) const STUCK: AlertRule = rule("AzureScheduledEventStuck", Severity::Warning);
+const ADVISORY: AlertRule = rule("AzureScheduledEventAdvisory", Severity::Info);
 /// For the inhibition of the down alerts of this VM. Nobody is notified of it.
-const IN_PROGRESS: AlertRule = rule("AzureScheduledEventInProgress", "info");
+const IN_PROGRESS: AlertRule = rule("AzureScheduledEventInProgress", Severity::Info);
 
 /// An alert that an event has or had, with the labels that identify it besides the event's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,12 +98,14 @@ pub(crate) enum AlertState {
     Obsolete(Option<Timestamp>),
 }
 
-/// The alerts of an event at `now`. After its end, those that it had then.
-pub(crate) fn alerts(tracked: &TrackedEvent, now: Moment) -> Vec<EventAlert<'_>> {
+pub(super) fn alerts(
+    tracked: &TrackedEvent,
+    over_at: Option<Timestamp>,
+    now: Moment,
+) -> Vec<EventAlert<'_>> {
     if !concerns_vm(tracked, now) {
         return Vec::new();
     }
-    let over_at = over_at(tracked);
     let at = over_at.map_or(now, |at| tracked.moment(at));
     let state = over_at.map_or(AlertState::Firing, AlertState::Ended);
     let event = &tracked.shown;
@@ -167,7 +172,7 @@ fn label_type<'a>(
     tracked: &'a TrackedEvent,
     event_type: &'a EventType,
 ) -> &'a EventType {
-    if event_type.restarts_vm() && rule.severity == "critical" {
+    if event_type.restarts_vm() && rule.severity == Severity::Critical {
         urgent_type(tracked, event_type)
     } else {
         event_type
@@ -209,11 +214,11 @@ pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Moment) -> Vec
         Impact::Restart => {
             let urgent = urgent_type(tracked, &kind.event_type).spec().alert;
             let imminent = is_imminent.then_some(rule(urgent, due.severity));
-            let ahead = is_ahead.then_some(rule(spec.alert, "warning"));
+            let ahead = is_ahead.then_some(rule(spec.alert, Severity::Warning));
             imminent.into_iter().chain(ahead).collect()
         }
         Impact::Pause if !is_imminent && is_predicted && !is_without_interruption => Vec::new(),
-        Impact::Pause if is_short(kind.duration_seconds) => vec![rule(spec.alert, "info")],
+        Impact::Pause if is_short(kind.duration_seconds) => vec![rule(spec.alert, Severity::Info)],
         Impact::Pause | Impact::Removal | Impact::None | Impact::Unknown => vec![due],
     };
     let is_host_service = is_service_of_host(&kind.event_type, kind.source.as_ref());
@@ -246,6 +251,30 @@ fn in_progress(tracked: &TrackedEvent, now: Moment) -> Option<EventAlert<'_>> {
     };
     let (event_type, source) = (&event.event_type, event.source.as_ref());
     Some(alert(IN_PROGRESS, tracked, event_type, source, state))
+}
+
+/// From five minutes before its start, for half an hour after it, and for five minutes after its end. Not an event of a
+/// user that has not started.
+fn explains_down_vm(tracked: &TrackedEvent, now: Moment) -> bool {
+    let event = &tracked.shown;
+    let seen_at = match tracked.started_at {
+        Some(at) if tracked.phase() != Phase::Scheduled => Some(at),
+        _ if event.source == Some(Source::User) => return false,
+        _ => tracked.approval.last_step_at(),
+    };
+    // `NotBefore` is a time of Azure's clock, the others are times of the event.
+    let (from, now_at) = match (seen_at, event.not_before) {
+        (None, Some(not_before)) => (not_before, now.wall),
+        (seen_at, _) => (seen_at.unwrap_or(tracked.first_seen_at), tracked.time(now)),
+    };
+    // An event that was cancelled before that time explains nothing.
+    let at = tracked.end.map_or(now_at, |end| end.at.min(now_at));
+    let has_begun = from.seconds_from(at) <= DOWN_MARGIN.as_secs_f64();
+    let is_recent = now_at.saturating_since(from) < STUCK_AFTER;
+    let is_over = tracked
+        .end
+        .is_some_and(|end| tracked.since(end.at, now) >= DOWN_MARGIN);
+    has_begun && is_recent && !is_over
 }
 
 pub(super) fn is_short(duration_seconds: Option<u64>) -> bool {

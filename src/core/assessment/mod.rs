@@ -1,37 +1,50 @@
-//! What an event means for this VM: whether it interrupts it, when it starts, which alerts it has, and in which words.
-//! Pure.
+//! What an event means for this VM: whether it interrupts it, when it starts, which alerts it has, how much it matters,
+//! and in which words. Pure.
 //!
-//! Every output reads these decisions: metrics, and with them the rules and dashboards, the push to Alertmanager, log
+//! Every output reads this judgement: metrics, and with them the rules and dashboards, the push to Alertmanager, log
 //! records, the status page, the JSON and the probe. None of them decides again.
 
-mod advice;
 mod alerts;
-mod down_vm;
-mod message;
-mod severity;
-mod start;
+mod words;
+
+use std::time::Duration;
 
 pub(crate) use self::{
-    alerts::{AlertRule, AlertState, EventAlert, alerts},
-    message::{message, message_without_advice},
-    severity::{priority, severity},
-    start::Start,
+    alerts::{AlertRule, AlertState, EventAlert},
+    words::Words,
 };
 use crate::{
-    azure::event::EventScope,
+    azure::event::{EventScope, Severity},
     base::time::{Moment, Timestamp},
     core::{
-        lifecycle::{ENDED_RETENTION, TrackedEvent},
+        lifecycle::{ENDED_RETENTION, Phase, PollState, TrackedEvent},
         snapshot::Snapshot,
     },
 };
 
-/// Whether the event stops or pauses this VM. A Freeze of 0 s and advisories do not. Other types do whatever their
-/// announced duration is.
-pub(crate) fn interrupts_vm(tracked: &TrackedEvent) -> bool {
-    tracked.scope == EventScope::Own
-        && !tracked.shown.is_advisory()
-        && !tracked.shown.is_without_interruption()
+/// An event as it concerns this VM at a moment.
+#[derive(Debug)]
+pub(crate) struct Judgement<'a> {
+    pub(crate) tracked: &'a TrackedEvent,
+    pub(crate) start: Start,
+    /// After the end, those that it had then.
+    pub(crate) alerts: Vec<EventAlert<'a>>,
+    /// When the event ended, or no longer named this VM.
+    over_at: Option<Timestamp>,
+    now: Moment,
+}
+
+pub(crate) fn judge(tracked: &TrackedEvent, now: Moment) -> Judgement<'_> {
+    let left_at = tracked.left_at;
+    let left_at = left_at.filter(|_| tracked.scope == EventScope::Other);
+    let over_at = left_at.or(tracked.end.map(|end| end.at));
+    Judgement {
+        tracked,
+        start: Start::of(tracked, now.wall),
+        alerts: alerts::alerts(tracked, over_at, now),
+        over_at,
+        now,
+    }
 }
 
 /// Whether this exporter speaks about the event: it names this VM, may do so, or did until a few minutes ago.
@@ -40,22 +53,114 @@ pub(crate) fn concerns_vm(tracked: &TrackedEvent, now: Moment) -> bool {
     tracked.scope != EventScope::Other || tracked.left_at.is_some_and(has_just_left)
 }
 
-/// Whether the last document lists the event for this VM. `None` if that is not known: the last poll failed, or the
-/// document cannot prove that the event is over.
-pub(crate) fn is_open(tracked: &TrackedEvent, snapshot: &Snapshot, now: Moment) -> Option<bool> {
-    if over_at(tracked).is_some() {
-        return Some(false);
+impl Judgement<'_> {
+    /// Whether the event stops or pauses this VM. A Freeze of 0 s and advisories do not. Other types do whatever their
+    /// announced duration is.
+    pub(crate) fn interrupts_vm(&self) -> bool {
+        let event = &self.tracked.shown;
+        let is_harmless = event.is_advisory() || event.is_without_interruption();
+        self.tracked.scope == EventScope::Own && !is_harmless
     }
-    let is_known = snapshot.poll.is_up(now) && tracked.last_listed_at.is_none();
-    is_known.then_some(true)
+
+    /// Whether the last document lists the event for this VM. `None` if that is not known: the last poll failed, or the
+    /// document cannot prove that the event is over.
+    pub(crate) fn is_open(&self, poll: &PollState) -> Option<bool> {
+        if self.over_at.is_some() {
+            return Some(false);
+        }
+        let is_known = poll.is_up(self.now) && self.tracked.last_listed_at.is_none();
+        is_known.then_some(true)
+    }
+
+    /// The alerts that fire, without those for inhibition alone.
+    pub(crate) fn firing(&self) -> impl Iterator<Item = AlertRule> {
+        let firing = |alert: &&EventAlert<'_>| alert.state == AlertState::Firing;
+        let rules = self.alerts.iter().filter(firing).map(|alert| alert.rule);
+        rules.filter(|rule| rule.is_notified())
+    }
+
+    /// The highest severity of the alerts that fire.
+    pub(crate) fn severity(&self) -> Option<Severity> {
+        self.firing().map(|rule| rule.severity).max()
+    }
+
+    /// The order of an event among the open ones: its severity (critical 3, warning 2, else 1), plus 20 if it has
+    /// started, or plus 10 minus 0.9 for each hour until it starts, if that is within the hour. If it starts later, 1
+    /// divided by the hours. 0 after its end.
+    pub(crate) fn priority(&self) -> f64 {
+        if self.over_at.is_some() {
+            return 0.0;
+        }
+        let severity = match self.severity() {
+            Some(Severity::Critical) => 3.0,
+            Some(Severity::Warning) => 2.0,
+            Some(Severity::Info) | None => 1.0,
+        };
+        let seconds = self.start.seconds_from(self.now.wall);
+        let hours = seconds.unwrap_or(0.0).max(0.0) / 3600.0;
+        match self.start {
+            Start::Started(_) => 20.0 + severity,
+            _ if hours <= 1.0 => 10.0 + severity - 0.9 * hours,
+            _ => 1.0 / hours,
+        }
+    }
+
+    pub(crate) fn words(&self, snapshot: &Snapshot) -> Words {
+        words::words(self, snapshot)
+    }
 }
 
-/// When the event ended, or no longer named this VM.
-fn over_at(tracked: &TrackedEvent) -> Option<Timestamp> {
-    let left_at = tracked
-        .left_at
-        .filter(|_| tracked.scope == EventScope::Other);
-    left_at.or(tracked.end.map(|end| end.at))
+/// When an event starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// An advisory, or an ended event.
+    Never,
+    Started(Timestamp),
+    /// It may start at any moment.
+    Approved,
+    /// An approval was sent, and its result is not known.
+    MayBeApproved,
+    /// This exporter, or the first VM in `Resources`, is about to approve it.
+    AboutToBeApproved,
+    /// In the past if it is overdue.
+    NotBefore(Timestamp),
+    /// Azure gave no readable `NotBefore`: it may start at any moment.
+    NotAnnounced,
+}
+
+impl Start {
+    pub(crate) fn of(tracked: &TrackedEvent, now: Timestamp) -> Self {
+        match (tracked.phase(), tracked.shown.not_before) {
+            (Phase::Advisory | Phase::Ended, _) => Self::Never,
+            (Phase::Started, _) => {
+                Self::Started(tracked.running_since().unwrap_or(tracked.first_seen_at))
+            }
+            (Phase::Scheduled, _) if tracked.approval.is_approved() => Self::Approved,
+            (Phase::Scheduled, _) if tracked.approval.may_be_approved() => Self::MayBeApproved,
+            (Phase::Scheduled, _) if tracked.is_before_its_approval(now) => Self::AboutToBeApproved,
+            (Phase::Scheduled, Some(not_before)) => Self::NotBefore(not_before),
+            (Phase::Scheduled, None) => Self::NotAnnounced,
+        }
+    }
+
+    /// Seconds from `now` to the start: negative infinity if it has started or may start at any moment, `None` if it
+    /// never starts.
+    pub(crate) fn seconds_from(self, now: Timestamp) -> Option<f64> {
+        match self {
+            Self::Started(_)
+            | Self::Approved
+            | Self::MayBeApproved
+            | Self::AboutToBeApproved
+            | Self::NotAnnounced => Some(f64::NEG_INFINITY),
+            Self::NotBefore(not_before) => Some(not_before.seconds_from(now)),
+            Self::Never => None,
+        }
+    }
+
+    pub(crate) fn is_within(self, lead_time: Duration, now: Timestamp) -> bool {
+        self.seconds_from(now)
+            .is_some_and(|seconds| seconds <= lead_time.as_secs_f64())
+    }
 }
 
 #[cfg(test)]

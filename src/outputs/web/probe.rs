@@ -6,10 +6,10 @@ use super::ProbeResult;
 use crate::{
     base::{
         text::label_value,
-        time::{Moment, in_words},
+        time::{Moment, Timestamp, in_words},
     },
     core::{
-        assessment::{self, Start},
+        assessment::{Start, judge},
         snapshot::Snapshot,
     },
 };
@@ -35,42 +35,38 @@ pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
 /// It succeeds while no event is known: an exporter that starts, or that cannot reach IMDS, must not take its VM out of
 /// the load balancer, as all VMs could be affected at once.
 pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> ProbeResult {
-    let due = snapshot
-        .pending()
-        .filter(|tracked| assessment::interrupts_vm(tracked))
-        .map(|tracked| (Start::of(tracked, now.wall), tracked))
-        .filter(|(start, _)| start.is_within(lead_time, now.wall))
-        .filter_map(|(start, tracked)| Some((start.seconds_from(now.wall)?, start, tracked)))
-        .min_by(|(one, ..), (other, ..)| one.total_cmp(other));
+    let judgements = snapshot.pending().map(|tracked| judge(tracked, now));
+    let due = judgements
+        .filter(|it| it.interrupts_vm() && it.start.is_within(lead_time, now.wall))
+        .max_by(|one, other| one.priority().total_cmp(&other.priority()));
     due.map_or_else(
         || ProbeResult {
             is_ok: true,
             reason: "serving".to_owned(),
         },
-        |(seconds, start, tracked)| ProbeResult {
+        |due| ProbeResult {
             is_ok: false,
             reason: format!(
                 "not serving: {} {}",
-                label_value(tracked.shown.event_type.as_str()),
-                start_text(seconds, start)
+                label_value(due.tracked.shown.event_type.as_str()),
+                start_text(due.start, now.wall)
             ),
         },
     )
 }
 
-fn start_text(seconds: f64, start: Start) -> String {
+fn start_text(start: Start, now: Timestamp) -> String {
     match start {
         Start::Started(_) => "has started".to_owned(),
         Start::Approved => "is approved and may start at any moment".to_owned(),
         Start::MayBeApproved => "may be approved and start at any moment".to_owned(),
         Start::AboutToBeApproved => "is about to be approved".to_owned(),
         Start::NotAnnounced => "has no NotBefore and may start at any moment".to_owned(),
-        Start::NotBefore(_) | Start::Never if seconds <= 0.0 => "is due".to_owned(),
-        Start::NotBefore(_) | Start::Never => {
-            let left = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-            let left = Duration::from_secs(left.as_secs());
-            format!("may start in {}", in_words(left))
+        Start::NotBefore(at) if at > now => {
+            let left = at.saturating_since(now).as_secs();
+            format!("may start in {}", in_words(Duration::from_secs(left)))
         }
+        Start::NotBefore(_) | Start::Never => "is due".to_owned(),
     }
 }
 

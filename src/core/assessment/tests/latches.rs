@@ -5,7 +5,7 @@ use crate::core::approval::ApprovalStep;
 
 /// Alert, type and source of the only alert.
 fn labels(tracked: &TrackedEvent, seconds: i64) -> (AlertRule, EventType, String) {
-    let alerts = alerts(tracked, moment(seconds)).into_iter();
+    let alerts = judge(tracked, moment(seconds)).alerts.into_iter();
     let notified: Vec<_> = alerts.filter(|alert| alert.rule.is_notified()).collect();
     let [alert] = notified.try_into().unwrap();
     (
@@ -103,7 +103,7 @@ fn urgent_reboot_that_becomes_a_redeploy_keeps_its_labels() {
     changed.former_kinds.push(changed.shown.kind());
     changed.shown.event_type = EventType::Redeploy;
     assert_eq!(labels(&changed, 0), before);
-    let summary = message(&changed, &snapshot([]), moment(0)).summary;
+    let summary = words(&changed, &snapshot([]), 0).summary;
     assert!(summary.starts_with("Redeploy of web_1 at"), "{summary}");
 }
 
@@ -129,7 +129,8 @@ fn alerts_of_a_former_type_source_or_duration_do_not_apply_any_more() {
     let mut preempt = tracked("Preempt", "", Some(30));
     preempt.former_kinds.push(preempt.shown.kind());
     preempt.shown.source = Some(Source::Platform);
-    let sources = alerts(&preempt, moment(0))
+    let sources = judge(&preempt, moment(0))
+        .alerts
         .into_iter()
         .filter(|alert| alert.rule.is_notified());
     let sources: Vec<_> = sources.map(|alert| (alert.source, alert.state)).collect();
@@ -167,7 +168,7 @@ fn started_event_is_stuck_after_half_an_hour() {
 
 /// Whether the alert for inhibition applies; `None` if it never did.
 fn in_progress(tracked: &TrackedEvent, seconds: i64) -> Option<bool> {
-    let alerts = alerts(tracked, moment(seconds));
+    let alerts = judge(tracked, moment(seconds)).alerts;
     let alert = alerts.iter().find(|alert| !alert.rule.is_notified())?;
     assert_eq!(alert.rule.name, "AzureScheduledEventInProgress");
     Some(alert.state == AlertState::Firing)

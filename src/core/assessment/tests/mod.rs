@@ -12,6 +12,18 @@ use crate::{
     core::lifecycle::{End, FirstSight, Outcome, Rescheduling},
 };
 
+fn is_open(tracked: &TrackedEvent, snapshot: &Snapshot, now: Moment) -> Option<bool> {
+    judge(tracked, now).is_open(&snapshot.poll)
+}
+
+fn interrupts_vm(tracked: &TrackedEvent) -> bool {
+    judge(tracked, moment(0)).interrupts_vm()
+}
+
+fn words(tracked: &TrackedEvent, snapshot: &Snapshot, seconds: i64) -> Words {
+    judge(tracked, moment(seconds)).words(snapshot)
+}
+
 /// The alerts as `Name severity`: after the end with a plus, those that do not apply any more with a minus.
 fn names(tracked: &TrackedEvent, seconds: i64) -> Vec<String> {
     let name = |alert: EventAlert<'_>| {
@@ -21,9 +33,9 @@ fn names(tracked: &TrackedEvent, seconds: i64) -> Vec<String> {
             AlertState::Obsolete(_) => "-",
         };
         let name = alert.rule.name.trim_start_matches("AzureScheduledEvent");
-        format!("{state}{name} {}", alert.rule.severity)
+        format!("{state}{name} {}", alert.rule.severity.as_str())
     };
-    let alerts = alerts(tracked, moment(seconds)).into_iter();
+    let alerts = judge(tracked, moment(seconds)).alerts.into_iter();
     let notified = alerts.filter(|alert| alert.rule.is_notified());
     notified.map(name).collect()
 }
@@ -146,7 +158,7 @@ fn priority_is_by_start_then_severity_then_time() {
         (started(platform("Reboot", Some(0)), 0), 23.0),
     ];
     for (tracked, expected) in cases {
-        let priority = priority(&tracked, moment(0));
+        let priority = judge(&tracked, moment(0)).priority();
         assert!((priority - expected).abs() < 1e-9, "{priority}, {expected}");
     }
 }

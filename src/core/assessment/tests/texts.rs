@@ -23,7 +23,7 @@ fn with_identity(identity: Identity) -> Snapshot {
 }
 
 fn to_do(tracked: &TrackedEvent, snapshot: &Snapshot, seconds: i64) -> Option<String> {
-    let description = message(tracked, snapshot, moment(seconds)).description;
+    let description = words(tracked, snapshot, seconds).description();
     let line = description
         .lines()
         .find_map(|line| line.strip_prefix("To do: "));
@@ -96,7 +96,7 @@ fn advice_to_redeploy_is_in_the_words_about_every_event_with_an_hour_of_notice()
 }
 
 fn summary(tracked: &TrackedEvent, seconds: i64) -> String {
-    message(tracked, &snapshot([]), moment(seconds)).summary
+    words(tracked, &snapshot([]), seconds).summary
 }
 
 fn over(tracked: TrackedEvent, outcome: Outcome, interruption: Option<f64>) -> TrackedEvent {
@@ -185,7 +185,7 @@ fn summary_says_that_an_approval_can_start_the_event_earlier() {
         summary(&approved, 92),
         "Reboot of web_1 is approved, at any moment"
     );
-    assert_eq!(message(&approved, &snapshot([]), moment(92)).since, at(91));
+    assert_eq!(words(&approved, &snapshot([]), 92).since, at(91));
 }
 
 #[test]
@@ -282,21 +282,21 @@ fn summary_is_the_same_on_every_vm_and_counts_the_other_vms() {
 #[test]
 fn words_change_with_the_event_and_not_with_time() {
     let mut reboot = platform("Reboot", Some(900));
-    let first = message(&reboot, &snapshot([]), moment(0));
+    let first = words(&reboot, &snapshot([]), 0);
     assert_eq!(first.since, at(0));
-    assert_eq!(message(&reboot, &snapshot([]), moment(899)), first);
+    assert_eq!(words(&reboot, &snapshot([]), 899), first);
     reboot.changed_at = at(300);
     reboot.shown.duration_seconds = Some(30);
-    let changed = message(&reboot, &snapshot([]), moment(301));
+    let changed = words(&reboot, &snapshot([]), 301);
     assert_eq!(changed.since, at(300));
-    assert_ne!(changed.description, first.description);
+    assert_ne!(changed.description(), first.description());
     let running = started(reboot, 300);
-    let stuck = message(&running, &snapshot([]), moment(9_000));
+    let stuck = words(&running, &snapshot([]), 9_000);
     assert_eq!(stuck.since, at(300 + 1_800));
 }
 
 fn description(tracked: &TrackedEvent, snapshot: &Snapshot, seconds: i64) -> String {
-    message(tracked, snapshot, moment(seconds)).description
+    words(tracked, snapshot, seconds).description()
 }
 
 #[test]
@@ -383,17 +383,17 @@ fn texts_have_at_most_1000_bytes_and_keep_the_id_while_they_can() {
         scale_set: "s".repeat(64),
         ..identity()
     };
-    let fits = message(&long, &with_identity(identity), moment(0));
+    let fits = words(&long, &with_identity(identity), 0);
     assert!(
-        fits.description.len() <= 1_000,
+        fits.description().len() <= 1_000,
         "{}",
-        fits.description.len()
+        fits.description().len()
     );
     assert!(
-        fits.description
+        fits.description()
             .ends_with("Event: A1B2C3D4-0000-4000-8000-000000000001")
     );
     long.shown.resources = Some(vec!["\u{1f600}".repeat(300).into()]);
-    let cut = message(&long, &snapshot([]), moment(0));
-    assert!(cut.summary.len() <= 1_000 && cut.description.len() <= 1_000);
+    let cut = words(&long, &snapshot([]), 0);
+    assert!(cut.summary.len() <= 1_000 && cut.description().len() <= 1_000);
 }

@@ -15,7 +15,7 @@ use crate::{
         time::{Moment, Timestamp},
     },
     core::{
-        assessment::{self, AlertRule, AlertState, EventAlert},
+        assessment::{AlertRule, AlertState, EventAlert, judge},
         lifecycle::TrackedEvent,
         snapshot::Snapshot,
     },
@@ -120,7 +120,7 @@ impl Match {
             labels.insert(name.to_owned(), label_value(value).into_owned());
         };
         insert("alertname", self.rule.name);
-        insert("severity", self.rule.severity);
+        insert("severity", self.rule.severity.as_str());
         insert("event_type", self.rule.event_type(tracked).as_str());
         if let Some(source) = tracked.shown.source_text() {
             insert("event_source", source);
@@ -138,14 +138,15 @@ impl Match {
         labels: Labels,
         now: Moment,
     ) -> Alert {
-        let message = match self.resolved_at {
-            Some(_) => assessment::message_without_advice(tracked, snapshot, now),
-            None => assessment::message(tracked, snapshot, now),
+        let words = judge(tracked, now).words(snapshot);
+        let description = match self.resolved_at {
+            Some(_) => words.description_without_advice(),
+            None => words.description(),
         };
         let anchor = self.rule.name.to_ascii_lowercase();
         let annotations = BTreeMap::from([
-            ("summary", message.summary),
-            ("description", message.description),
+            ("summary", words.summary),
+            ("description", description),
             ("runbook_url", format!("{RUNBOOKS}#{anchor}")),
         ]);
         let ends_at = match self.resolved_at {
@@ -181,7 +182,7 @@ impl Match {
 
 /// The alerts of an event that fire at `now` or, after its end or after it left this VM, those that fired then.
 pub(super) fn matches(tracked: &TrackedEvent, now: Moment) -> impl Iterator<Item = Match> {
-    let alerts = assessment::alerts(tracked, now).into_iter();
+    let alerts = judge(tracked, now).alerts.into_iter();
     alerts.filter_map(Match::new)
 }
 

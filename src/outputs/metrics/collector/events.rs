@@ -11,7 +11,7 @@ use crate::{
     azure::event::{Source, Status, resource_name},
     base::{text::label_value, time::Moment},
     core::{
-        assessment::{self, AlertState},
+        assessment::{self, AlertState, Judgement, judge},
         lifecycle::{Phase, TrackedEvent},
         snapshot::Snapshot,
     },
@@ -32,7 +32,14 @@ pub(super) fn write(
     let events = labelled(snapshot.exposed(options.scope));
     let all = snapshot.events.iter().map(AsRef::as_ref);
     let own = labelled(all.filter(|tracked| assessment::concerns_vm(tracked, now)));
-    write(alerts(&own, now))?;
+    let own: Vec<_> = own
+        .into_iter()
+        .map(|event| Judged {
+            judgement: judge(event.tracked, now),
+            labels: event,
+        })
+        .collect();
+    write(alerts(&own))?;
     write(gauge(&catalog::EVENT_DURATION, &events, |tracked| {
         tracked.shown.duration_seconds.map(|s| s as f64)
     }))?;
@@ -41,7 +48,7 @@ pub(super) fn write(
         Some(tracked.first_seen_at.as_unix_seconds())
     }))?;
     write(info(&events))?;
-    write(messages(&own, snapshot, now))?;
+    write(messages(&own, snapshot))?;
     write(gauge(&catalog::EVENT_COUNTDOWN, &events, |tracked| {
         tracked.countdown_seconds(now.wall)
     }))?;
@@ -52,8 +59,8 @@ pub(super) fn write(
     write(gauge(interruption, &events, |tracked| {
         Some(tracked.longest_interruption?.as_secs_f64())
     }))?;
-    write(open(&own, snapshot, now))?;
-    write(priority(&own, snapshot, now))?;
+    write(open(&own, snapshot))?;
+    write(priority(&own, snapshot))?;
     if options.resources {
         write(resource_info(&events))?;
     }
@@ -177,16 +184,20 @@ fn resource_info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
     Family::new(&catalog::EVENT_RESOURCE_INFO, resources)
 }
 
-fn alerts<'a>(own: &'a [EventLabels<'_>], now: Moment) -> Family<'a> {
-    let alerts = own.iter().flat_map(|event| {
-        let alerts = assessment::alerts(event.tracked, now).into_iter();
-        alerts.map(|alert| {
+struct Judged<'a> {
+    labels: EventLabels<'a>,
+    judgement: Judgement<'a>,
+}
+
+fn alerts<'a>(own: &'a [Judged<'_>]) -> Family<'a> {
+    let alerts = own.iter().flat_map(|Judged { labels, judgement }| {
+        judgement.alerts.iter().map(|alert| {
             let labels = [
-                event.id(),
+                labels.id(),
                 ("event_type", label_value(alert.event_type.as_str())),
                 ("event_source", label_value(alert.source)),
                 ("alert", alert.rule.name.into()),
-                ("severity", alert.rule.severity.into()),
+                ("severity", alert.rule.severity.as_str().into()),
             ];
             (labels, !matches!(alert.state, AlertState::Obsolete(_)))
         })
@@ -194,42 +205,42 @@ fn alerts<'a>(own: &'a [EventLabels<'_>], now: Moment) -> Family<'a> {
     Family::new(&catalog::EVENT_ALERT, alerts)
 }
 
-fn messages<'a>(own: &'a [EventLabels<'_>], snapshot: &Snapshot, now: Moment) -> Family<'a> {
-    let messages = own.iter().map(|event| {
-        let message = assessment::message(event.tracked, snapshot, now);
+fn messages<'a>(own: &'a [Judged<'_>], snapshot: &Snapshot) -> Family<'a> {
+    let messages = own.iter().map(|Judged { labels, judgement }| {
+        let words = judgement.words(snapshot);
+        let description = words.description();
         let labels = [
-            event.id(),
-            ("summary", message.summary.into()),
-            ("description", message.description.into()),
+            labels.id(),
+            ("summary", words.summary.into()),
+            ("description", description.into()),
         ];
-        (labels, message.since.as_unix_seconds())
+        (labels, words.since.as_unix_seconds())
     });
     Family::new(&catalog::EVENT_MESSAGE, messages)
 }
 
-fn open<'a>(own: &'a [EventLabels<'_>], snapshot: &Snapshot, now: Moment) -> Family<'a> {
-    let open = own.iter().filter_map(|event| {
-        let is_open = assessment::is_open(event.tracked, snapshot, now)?;
-        Some(([event.id()], is_open))
+fn open<'a>(own: &'a [Judged<'_>], snapshot: &Snapshot) -> Family<'a> {
+    let open = own.iter().filter_map(|Judged { labels, judgement }| {
+        Some(([labels.id()], judgement.is_open(&snapshot.poll)?))
     });
     Family::new(&catalog::EVENT_OPEN, open)
 }
 
-fn priority<'a>(own: &'a [EventLabels<'_>], snapshot: &'a Snapshot, now: Moment) -> Family<'a> {
+fn priority<'a>(own: &'a [Judged<'_>], snapshot: &'a Snapshot) -> Family<'a> {
     let identity = snapshot.identity.as_deref();
     let scale_set = identity.map_or("", |identity| &identity.scale_set);
     let vm_name = snapshot.vm_name.as_deref().unwrap_or_default();
     let maintenance = own
         .iter()
-        .filter(|event| !event.tracked.shown.is_advisory());
-    let priority = maintenance.map(move |event| {
+        .filter(|event| !event.labels.tracked.shown.is_advisory());
+    let priority = maintenance.map(move |Judged { labels, judgement }| {
         let labels = [
-            event.id(),
-            ("event_type", Cow::Borrowed(&*event.event_type)),
+            labels.id(),
+            ("event_type", Cow::Borrowed(&*labels.event_type)),
             ("vm_name", label_value(vm_name)),
             ("vm_scale_set", label_value(scale_set)),
         ];
-        (labels, assessment::priority(event.tracked, now))
+        (labels, judgement.priority())
     });
     Family::new(&catalog::EVENT_PRIORITY, priority)
 }

@@ -19,13 +19,13 @@ use super::{
     trace::{self, NAMESPACE, SpanPhase},
 };
 use crate::{
-    azure::event::{EventScope, Source},
+    azure::event::{self, EventScope, Source},
     base::{
         label::label_values,
         time::{Moment, Timestamp},
     },
     core::{
-        assessment,
+        assessment::judge,
         lifecycle::{Rescheduling, TrackedEvent, Transition, TransitionKind},
         snapshot::Snapshot,
     },
@@ -111,7 +111,8 @@ fn record(
         TransitionKind::Announced => SpanPhase::Announced,
         _ => SpanPhase::Whole,
     };
-    let summary = assessment::message(tracked, snapshot, at).summary;
+    let judgement = judge(tracked, at);
+    let summary = judgement.words(snapshot).summary;
     // The SDK has no other way to make an empty record. The logger exports nothing.
     let logger = SdkLoggerProvider::builder().build().logger(SERVICE);
     let mut record = logger.create_log_record();
@@ -119,10 +120,10 @@ fn record(
     record.set_timestamp(at.wall.into());
     record.set_observed_timestamp(at.wall.into());
     // The highest severity of the alerts that the event has at that time.
-    record.set_severity_number(match assessment::severity(tracked, at) {
-        Some("critical") => Severity::Error,
-        Some("warning") => Severity::Warn,
-        _ => Severity::Info,
+    record.set_severity_number(match judgement.severity() {
+        Some(event::Severity::Critical) => Severity::Error,
+        Some(event::Severity::Warning) => Severity::Warn,
+        Some(event::Severity::Info) | None => Severity::Info,
     });
     record.set_body(format!("{}: {summary}", name.title()).into());
     record.set_trace_context(

@@ -23,7 +23,7 @@ use crate::{
     },
     core::{
         approval::{ApprovalDecision, ApprovalStep},
-        assessment::{self, AlertState},
+        assessment::{Judgement, judge},
         lifecycle::{TrackedEvent, Transition, TransitionKind},
         snapshot::Snapshot,
     },
@@ -197,7 +197,8 @@ impl<'a> EventEntry<'a> {
         let computer_name = identity
             .filter(|vm| tracked.scope == EventScope::Own && !vm.computer_name.is_empty())
             .map(|vm| &vm.computer_name);
-        let summary = assessment::message(tracked, context.snapshot, now).summary;
+        let judgement = judge(tracked, now);
+        let summary = judgement.words(context.snapshot).summary;
         let approval = decision.map(approval);
         let longest = tracked.longest_interruption;
         let interruptions = tracked.interruptions.iter().map(|interruption| {
@@ -215,8 +216,8 @@ impl<'a> EventEntry<'a> {
             ("computer_name", json!(computer_name)),
             ("advisory", json!(tracked.shown.is_advisory())),
             ("phase", json!(tracked.phase().as_str())),
-            ("interrupts_vm", json!(assessment::interrupts_vm(tracked))),
-            ("alerts", alerts(tracked, now)),
+            ("interrupts_vm", json!(judgement.interrupts_vm())),
+            ("alerts", alerts(&judgement)),
             ("summary", json!(summary)),
             ("other_open_types", json!(context.other_open_types(tracked))),
             ("not_before", time(tracked.shown.not_before)),
@@ -255,12 +256,10 @@ fn approval(approval: &ApprovalDecision) -> Value {
     })
 }
 
-/// Those that fire.
-fn alerts(tracked: &TrackedEvent, now: Moment) -> Value {
-    let alerts = assessment::alerts(tracked, now).into_iter();
-    alerts
-        .filter(|alert| alert.state == AlertState::Firing && alert.rule.is_notified())
-        .map(|alert| json!({"name": alert.rule.name, "severity": alert.rule.severity}))
+fn alerts(judgement: &Judgement<'_>) -> Value {
+    let firing = judgement.firing();
+    firing
+        .map(|rule| json!({"name": rule.name, "severity": rule.severity.as_str()}))
         .collect()
 }
 

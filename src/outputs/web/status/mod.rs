@@ -15,7 +15,7 @@ use crate::{
         time::{Moment, Timestamp, in_words},
     },
     core::{
-        lifecycle::{Phase, TrackedEvent},
+        assessment::{Judgement, judge},
         snapshot::Snapshot,
     },
 };
@@ -26,8 +26,6 @@ const MAX_LISTED: usize = 100;
 const MAX_TEXT: usize = 1_000;
 /// Events for this VM that are shown in full.
 const MAX_CARDS: usize = 3;
-/// Longer lists are collapsed.
-const MAX_OPEN: usize = 5;
 
 const DOCUMENTATION: &str = if cfg!(windows) {
     "https://learn.microsoft.com/azure/virtual-machines/windows/scheduled-events"
@@ -41,8 +39,8 @@ pub(super) fn page(
     serving: &ProbeResult,
     now: Moment,
 ) -> String {
-    let [own, other, advisories, ended] = event_groups(snapshot);
-    let state = own.first().map(|tracked| event::title(tracked, now));
+    let [own, other, advisories, ended] = event_groups(snapshot, now);
+    let state = own.first().map(|first| first.words(snapshot).summary);
     let state = state.unwrap_or_else(|| no_events(snapshot, now).0.to_owned());
     let name = snapshot.vm_name.as_deref();
     let title = [
@@ -51,8 +49,7 @@ pub(super) fn page(
         "Azure Scheduled Events",
     ]
     .map(plain);
-    let list =
-        |title, testid, listed: &[_]| event::list(title, testid, listed, &snapshot.approvals, now);
+    let list = |title, testid, listed: &[_]| event::list(title, testid, listed, snapshot, now);
     let more = own.get(MAX_CARDS..).unwrap_or_default();
     let markup = document(
         &title.join(" · "),
@@ -78,8 +75,8 @@ pub(super) fn page(
                     @if own.is_empty() {
                         (headline(snapshot, other.len(), advisories.len(), now))
                     }
-                    @for tracked in own.iter().take(MAX_CARDS) {
-                        (event::card(tracked, snapshot.approvals.get(&tracked.shown.id), now))
+                    @for judgement in own.iter().take(MAX_CARDS) {
+                        (event::card(judgement, snapshot, now))
                     }
                     (list("More events for this VM", "own-more", more))
                 }
@@ -125,28 +122,20 @@ fn document(title: &str, body: &Markup) -> Markup {
 
 /// Pending events that name this VM or may name it, and those of other VMs, both with the most urgent first; advisories,
 /// those of this VM first; ended events, the latest first.
-fn event_groups(snapshot: &Snapshot) -> [Vec<&TrackedEvent>; 4] {
+fn event_groups(snapshot: &Snapshot, now: Moment) -> [Vec<Judgement<'_>>; 4] {
+    let judge = |tracked| judge(tracked, now);
     let (mut other, mut own): (Vec<_>, Vec<_>) = snapshot
         .pending()
-        .partition(|tracked| tracked.scope == EventScope::Other);
-    own.sort_by_key(|tracked| urgency(tracked));
-    other.sort_by_key(|tracked| urgency(tracked));
-    let mut advisories: Vec<_> = snapshot.advisories().collect();
-    advisories.sort_by_key(|tracked| tracked.scope == EventScope::Other);
-    let mut ended: Vec<_> = snapshot.ended().collect();
-    ended.sort_by_key(|tracked| std::cmp::Reverse(tracked.end.map(|end| end.at)));
+        .map(judge)
+        .partition(|it| it.tracked.scope == EventScope::Other);
+    for pending in [&mut own, &mut other] {
+        pending.sort_by(|one, other| other.priority().total_cmp(&one.priority()));
+    }
+    let mut advisories: Vec<_> = snapshot.advisories().map(judge).collect();
+    advisories.sort_by_key(|it| it.tracked.scope == EventScope::Other);
+    let mut ended: Vec<_> = snapshot.ended().map(judge).collect();
+    ended.sort_by_key(|it| std::cmp::Reverse(it.tracked.end.map(|end| end.at)));
     [own, other, advisories, ended]
-}
-
-/// Started events come first, then those that an approval may start at any moment, then those with the earliest start.
-fn urgency(tracked: &TrackedEvent) -> (bool, bool, bool, Option<Timestamp>) {
-    let at = tracked.shown.not_before;
-    (
-        tracked.phase() != Phase::Started,
-        !tracked.is_due_by_approval(),
-        at.is_none(),
-        at,
-    )
 }
 
 /// What is known when no event of this VM is pending: for the title, for the headline, and a reason for doubt.
@@ -334,7 +323,7 @@ fn elapsed(at: Timestamp, now: Moment) -> Markup {
 /// A time in UTC; the script adds the local time.
 fn at(at: Timestamp) -> Markup {
     html! {
-        time datetime=(at.rfc3339()) data-at=(unix_millis(at)) { (at.rfc1123().replace("GMT", "UTC")) }
+        time datetime=(at.rfc3339()) data-at=(unix_millis(at)) { (at.format("%Y-%m-%d %H:%M:%S UTC")) }
         " " span.local hidden {}
     }
 }

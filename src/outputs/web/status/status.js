@@ -1,29 +1,24 @@
-// Updates countdowns, adds local times and reloads the content every few seconds. Opened sections, the selection and the
-// focus are kept. The page is complete without this script.
+// Updates countdowns, adds local times and reloads the content every few seconds. The selection and the focus are
+// kept. The page is complete without this script.
 "use strict";
 (() => {
   const REFRESH_MS = 3000;
   let skew = 0; // clock of the VM minus clock of the browser
 
   const now = () => Date.now() + skew;
-  const two = (number) => String(number).padStart(2, "0");
-
-  // The same formats as on the server.
-  const countdown = (ms) => {
-    const left = Math.floor(ms / 1000);
-    const [d, h, m, s] = [Math.floor(left / 86400), Math.floor(left / 3600) % 24, Math.floor(left / 60) % 60, left % 60];
-    if (left <= 0) return null;
-    if (d) return `${d}d ${two(h)}h ${two(m)}m`;
-    if (h) return `${h}h ${two(m)}m ${two(s)}s`;
-    return m ? `${m}m ${two(s)}s` : `${s}s`;
-  };
-  const ago = (ms) => {
-    const past = Math.max(0, Math.floor(ms / 1000));
-    const [d, h, m, s] = [Math.floor(past / 86400), Math.floor(past / 3600) % 24, Math.floor(past / 60) % 60, past % 60];
-    const pair = (large, unit, small, smallUnit) => (small ? `${large}${unit} ${small}${smallUnit}` : `${large}${unit}`);
-    if (d) return pair(d, "d", h, "h");
-    if (h) return pair(h, "h", m, "m");
-    return m ? pair(m, "m", s, "s") : `${s}s`;
+  // The same format as on the server.
+  const inWords = (ms) => {
+    const seconds = Math.max(0, Math.floor(ms / 1000));
+    const units = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
+    const first = units.findIndex(([length]) => seconds >= length);
+    if (first < 0) return "0s";
+    let rest = seconds;
+    const parts = units.slice(first, first + 2).map(([length, unit]) => {
+      const number = Math.floor(rest / length);
+      rest %= length;
+      return number ? `${number}${unit}` : "";
+    });
+    return parts.join(" ").trim();
   };
 
   const write = (element, text) => {
@@ -32,12 +27,12 @@
 
   const tick = () => {
     for (const element of document.querySelectorAll("[data-not-before]")) {
-      const left = countdown(Number(element.dataset.notBefore) - now());
-      write(element, left ?? "any moment");
-      element.closest(".timer")?.toggleAttribute("data-overdue", left === null);
+      const left = Number(element.dataset.notBefore) - now();
+      write(element, left < 1000 ? "any moment" : inWords(left));
+      element.closest(".timer")?.toggleAttribute("data-overdue", left < 1000);
     }
     for (const element of document.querySelectorAll("[data-since]")) {
-      write(element, ago(now() - Number(element.dataset.since)));
+      write(element, inWords(now() - Number(element.dataset.since)));
     }
     for (const element of document.querySelectorAll("progress[data-to]")) {
       const [from, to] = [Number(element.dataset.from), Number(element.dataset.to)];
@@ -67,7 +62,7 @@
       return;
     }
     for (const { name } of [...old.attributes]) {
-      if (!fresh.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) old.removeAttribute(name);
+      if (!fresh.hasAttribute(name)) old.removeAttribute(name);
     }
     for (const { name, value } of fresh.attributes) {
       if (old.getAttribute(name) !== value) old.setAttribute(name, value);

@@ -4,11 +4,14 @@
 //! whole units and never rounded up: a page must not promise more time than there is. The words are the same for every
 //! VM that the event names, as far as these know the same.
 
+use std::time::Duration;
+
 use super::{
-    alerts::{self, AlertRule, DEGRADED_HARDWARE, HARDWARE_FAILURE, STUCK},
-    down_vm::STUCK_AFTER,
-    over_at,
-    start::Start,
+    Judgement, Start,
+    alerts::{
+        self, AlertRule, DEGRADED_HARDWARE, HARDWARE_FAILURE, STUCK, STUCK_AFTER, is_avoidable,
+        is_short, notice_seconds,
+    },
 };
 use crate::{
     azure::{
@@ -17,10 +20,10 @@ use crate::{
     },
     base::{
         text::{cut, label_value},
-        time::{Moment, Timestamp, split_seconds},
+        time::{Timestamp, in_words},
     },
     core::{
-        lifecycle::{Outcome, TrackedEvent},
+        lifecycle::{IMMINENT_SECONDS, Outcome, TrackedEvent},
         snapshot::Snapshot,
     },
 };
@@ -31,92 +34,102 @@ const MAX_BYTES: usize = 1_000;
 const SIZES: [(usize, usize); 4] = [(10, 256), (5, 128), (2, 64), (1, 0)];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Message {
+pub(crate) struct Words {
     /// One line: what, which VM, and when or how it ended.
     pub(crate) summary: String,
-    /// One line for each property that has a value.
-    pub(crate) description: String,
+    /// A label and a text for each property that has a value.
+    pub(crate) lines: Vec<(&'static str, String)>,
     /// When the event changed so that these are the words.
     pub(crate) since: Timestamp,
 }
 
-pub(crate) fn message(tracked: &TrackedEvent, snapshot: &Snapshot, now: Moment) -> Message {
-    Text::new(tracked, snapshot, now).message()
+const TO_DO: &str = "To do";
+
+impl Words {
+    pub(crate) fn description(&self) -> String {
+        cut(join(self.lines.iter()), MAX_BYTES)
+    }
+
+    /// For an alert that is over although the event is not: nobody is to act on it.
+    pub(crate) fn description_without_advice(&self) -> String {
+        let lines = self.lines.iter().filter(|(label, _)| *label != TO_DO);
+        cut(join(lines), MAX_BYTES)
+    }
 }
 
-/// For an alert that is over although the event is not: nobody is to act on it.
-pub(crate) fn message_without_advice(
-    tracked: &TrackedEvent,
-    snapshot: &Snapshot,
-    now: Moment,
-) -> Message {
-    let mut text = Text::new(tracked, snapshot, now);
-    text.has_advice = false;
-    text.message()
+fn join<'a>(lines: impl Iterator<Item = &'a (&'static str, String)>) -> String {
+    let lines: Vec<_> = lines
+        .map(|(label, text)| format!("{label}: {text}"))
+        .collect();
+    lines.join("\n")
+}
+
+pub(super) fn words(judgement: &Judgement<'_>, snapshot: &Snapshot) -> Words {
+    let text = Text::new(judgement, snapshot);
+    let mut lines = Vec::new();
+    for (names, azure) in SIZES {
+        lines = text.lines(names, azure);
+        if join(lines.iter()).len() <= MAX_BYTES {
+            break;
+        }
+    }
+    Words {
+        summary: text.summary(),
+        lines,
+        since: text.since,
+    }
 }
 
 /// What the words are made of.
-pub(super) struct Text<'a> {
-    pub(super) tracked: &'a TrackedEvent,
+struct Text<'a> {
+    tracked: &'a TrackedEvent,
     vm_name: Option<&'a str>,
     /// The identity of this VM, if the event names it. The VMs of an event are in one availability set or scale set.
-    pub(super) identity: Option<&'a Identity>,
-    pub(super) start: Start,
+    identity: Option<&'a Identity>,
+    start: Start,
     since: Timestamp,
     is_over: bool,
-    has_advice: bool,
     rules: Vec<AlertRule>,
 }
 
 impl<'a> Text<'a> {
-    fn new(tracked: &'a TrackedEvent, snapshot: &'a Snapshot, now: Moment) -> Self {
-        let over_at = over_at(tracked);
-        let rules = {
-            let at = over_at.map_or(now, |at| tracked.moment(at));
-            alerts::rules(&tracked.shown.kind(), tracked, at)
-        };
+    fn new(judgement: &Judgement<'a>, snapshot: &'a Snapshot) -> Self {
+        let &Judgement {
+            tracked,
+            over_at,
+            now,
+            ..
+        } = judgement;
+        let at = over_at.map_or(now, |at| tracked.moment(at));
+        let rules = alerts::rules(&tracked.shown.kind(), tracked, at);
         let identity = snapshot.identity.as_deref();
         let is_stuck = rules.contains(&STUCK);
         let stuck_at = tracked.running_since().map(|at| at.after(STUCK_AFTER));
+        let interruption = over_at.and(tracked.interruptions.last());
         let changes = [
             Some(tracked.changed_at),
             over_at,
-            over_at
-                .and(tracked.interruptions.last())
-                .map(|last| last.until),
+            interruption.map(|last| last.until),
             stuck_at.filter(|_| is_stuck),
         ];
         let steps = tracked.approval.shown().map(|(_, at)| at);
+        let changes = changes.into_iter().flatten().chain(steps);
         Self {
             tracked,
             vm_name: snapshot.vm_name.as_deref(),
             identity: identity.filter(|_| tracked.scope == EventScope::Own),
-            start: Start::of(tracked, now.wall),
-            since: changes
-                .into_iter()
-                .flatten()
-                .chain(steps)
-                .max()
-                .unwrap_or(now.wall),
+            start: judgement.start,
+            since: changes.max().unwrap_or(now.wall),
             is_over: over_at.is_some(),
-            has_advice: over_at.is_none(),
             rules,
         }
     }
 
-    fn message(&self) -> Message {
-        Message {
-            summary: self.summary(),
-            description: self.description(),
-            since: self.since,
-        }
-    }
-
-    pub(super) fn has(&self, rule: AlertRule) -> bool {
+    fn has(&self, rule: AlertRule) -> bool {
         self.rules.contains(&rule)
     }
 
-    pub(super) fn is_user_initiated(&self) -> bool {
+    fn is_user_initiated(&self) -> bool {
         let event = &self.tracked.shown;
         event.source == Some(Source::User) && event.event_type.restarts_vm()
     }
@@ -197,45 +210,40 @@ impl<'a> Text<'a> {
         }
     }
 
-    fn description(&self) -> String {
-        let mut text = String::new();
-        for (names, azure) in SIZES {
-            text = self.description_with(names, azure);
-            if text.len() <= MAX_BYTES {
-                break;
-            }
-        }
-        cut(text, MAX_BYTES)
-    }
-
-    fn description_with(&self, max_names: usize, azure_chars: usize) -> String {
+    fn lines(&self, max_names: usize, azure_chars: usize) -> Vec<(&'static str, String)> {
         let event = &self.tracked.shown;
-        let event_type = label_value(event.event_type.as_str());
         let source = event.source_text().unwrap_or(Source::NOT_GIVEN);
-        let azure = |text: &str| {
+        let azure = event.description_text().filter(|_| azure_chars > 0);
+        let azure = azure.map(|text| {
             let text: String = label_value(text).chars().take(azure_chars).collect();
-            format!("Azure: \"{text}\"")
-        };
+            format!("\"{text}\"")
+        });
+        let what = format!(
+            "{}: {}",
+            label_value(event.event_type.as_str()),
+            event.meaning()
+        );
+        let (vms, names) = self.vms(max_names);
         let lines = [
-            Some(self.vms(max_names)),
-            self.place(),
-            Some(format!("What: {event_type}: {}", event.meaning())),
-            self.when().map(|when| format!("When: {when}")),
-            self.duration().map(|length| format!("Duration: {length}")),
-            self.end().map(|end| format!("Outcome: {end}")),
-            self.has_advice.then(|| format!("To do: {}", self.to_do())),
-            Some(format!("Source: {}", label_value(source))),
-            event
-                .description_text()
-                .filter(|_| azure_chars > 0)
-                .map(azure),
-            Some(format!("Event: {}", event.id.label())),
+            (vms, Some(names)),
+            ("Where", self.place()),
+            ("What", Some(what)),
+            ("When", self.when()),
+            ("Duration", self.duration()),
+            ("Outcome", self.end()),
+            (TO_DO, (!self.is_over).then(|| self.to_do())),
+            ("Source", Some(label_value(source).into_owned())),
+            ("Azure", azure),
+            ("Event", Some(event.id.label().into_owned())),
         ];
-        lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
+        let lines = lines.into_iter();
+        lines
+            .filter_map(|(label, text)| Some((label, text?)))
+            .collect()
     }
 
     /// The first names of VMs in the order of the names, and the number of all.
-    pub(super) fn names(&self, max: usize) -> (Vec<String>, usize) {
+    fn names(&self, max: usize) -> (Vec<String>, usize) {
         let mut names: Vec<&str> = match &self.tracked.shown.resources {
             Some(resources) => resources.iter().map(AsRef::as_ref).collect(),
             None => self.vm_name.into_iter().collect(),
@@ -252,16 +260,16 @@ impl<'a> Text<'a> {
         )
     }
 
-    fn vms(&self, max_names: usize) -> String {
+    fn vms(&self, max_names: usize) -> (&'static str, String) {
         let (names, count) = self.names(max_names);
         let more = match count.saturating_sub(names.len()) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
         match count {
-            0 => "VMs: not known".to_owned(),
-            1 => format!("VM: {}", names.join(", ")),
-            _ => format!("VMs: {}{more} ({count})", names.join(", ")),
+            0 => ("VMs", "not known".to_owned()),
+            1 => ("VM", names.join(", ")),
+            _ => ("VMs", format!("{}{more} ({count})", names.join(", "))),
         }
     }
 
@@ -279,7 +287,7 @@ impl<'a> Text<'a> {
             .filter(|(_, value)| !value.is_empty())
             .map(|(name, value)| format!("{name}{}", label_value(value)))
             .collect();
-        (!parts.is_empty()).then(|| format!("Where: {}", parts.join(", ")))
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 
     fn when(&self) -> Option<String> {
@@ -322,7 +330,10 @@ impl<'a> Text<'a> {
         }
         let spec = event.event_type.spec();
         match (event.duration_seconds, spec.usual_duration) {
-            (Some(seconds), _) => Some(format!("{} announced", humanize_duration(seconds))),
+            (Some(seconds), _) => {
+                let length = in_words(Duration::from_secs(seconds));
+                Some(format!("{length} announced"))
+            }
             (None, Some(usual)) => Some(format!("not announced; usually {usual}")),
             // The VM does not come back.
             (None, None) if spec.impact == Impact::Removal => None,
@@ -347,20 +358,75 @@ impl<'a> Text<'a> {
             _ if tracked.shown.is_advisory() => "ended".to_owned(),
             (Outcome::Unknown, _) => "ended, outcome unknown".to_owned(),
             (Outcome::Completed, Some(length)) => {
-                let length = humanize_duration(length.as_secs());
-                format!("completed, interrupted for {length}")
+                format!("completed, interrupted for {}", in_words(length))
             }
             (outcome, _) => outcome.as_str().to_owned(),
         })
     }
-}
 
-/// Like `humanizeDuration` of Prometheus' templates: `1d 2h 3m 4s`, `15m 0s`, `30s`.
-fn humanize_duration(total: u64) -> String {
-    let units = split_seconds(total).into_iter().zip("dhms".chars());
-    units
-        .skip_while(|(number, unit)| *number == 0 && *unit != 's')
-        .map(|(number, unit)| format!("{number}{unit}"))
-        .collect::<Vec<_>>()
-        .join(" ")
+    /// What a person should do before the event, or during it.
+    fn to_do(&self) -> String {
+        let event = &self.tracked.shown;
+        let is_started = matches!(self.start, Start::Started(_));
+        let is_due_by_approval = matches!(
+            self.start,
+            Start::Approved | Start::MayBeApproved | Start::AboutToBeApproved
+        );
+        let impact = event.impact();
+        let is_ahead =
+            notice_seconds(self.tracked).is_some_and(|notice| notice >= IMMINENT_SECONDS);
+        let text = match impact {
+            Impact::None if event.is_other_advisory() => {
+                "read the text of Azure; no maintenance is scheduled"
+            }
+            _ if event.is_without_interruption() => "nothing",
+            _ if self.has(STUCK) => {
+                "check whether the VM works; if not, redeploy it or open a support request"
+            }
+            _ if self.has(HARDWARE_FAILURE) => {
+                "check that other VMs carry the load; Azure restarts the VM"
+            }
+            Impact::Pause | Impact::Restart if is_started => {
+                "wait until the VM is back; the alert ends then"
+            }
+            _ if self.is_user_initiated() && is_due_by_approval => {
+                "wait until the VM is back; the alert ends then"
+            }
+            _ if self.is_user_initiated() => "approve the event, or wait",
+            Impact::Pause if is_short(event.duration_seconds) => {
+                "nothing, unless the VM cannot pause for some seconds"
+            }
+            _ if is_ahead && is_avoidable(event) && !is_due_by_approval => return self.redeploy(),
+            _ => event.event_type.spec().to_do,
+        };
+        text.to_owned()
+    }
+
+    /// With the command, for a VM that is not in a scale set: an instance of a scale set has others.
+    fn redeploy(&self) -> String {
+        let text = "redeploy the VM yourself at a good time";
+        let otherwise = self.tracked.shown.event_type.spec().to_do;
+        let is_plain = |value: &str| {
+            let is_plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+            !value.is_empty() && value.chars().all(is_plain)
+        };
+        let Some(identity) = self.identity.filter(|identity| {
+            identity.scale_set.is_empty()
+                && is_plain(&identity.resource_group)
+                && is_plain(&identity.name)
+        }) else {
+            return format!("{text}, or {otherwise}");
+        };
+        let name = match self.names(1).1 {
+            1 => identity.name.as_str(),
+            _ => "NAME",
+        };
+        let subscription = if is_plain(&identity.subscription_id) {
+            format!(" --subscription {}", identity.subscription_id)
+        } else {
+            String::new()
+        };
+        let group = &identity.resource_group;
+        format!("{text} (az vm redeploy -g {group} -n {name}{subscription}), or {otherwise}")
+    }
 }
