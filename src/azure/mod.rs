@@ -2,7 +2,6 @@
 //! Service.
 
 pub mod api_version;
-pub(crate) mod azure_json;
 pub mod document;
 pub mod event;
 mod identity;

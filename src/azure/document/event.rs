@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     azure::event::{
-        Event, EventId, EventType, Source, Status, UNREADABLE, UnknownMember, resource_name,
+        Event, EventId, EventType, Member, Source, Status, UNREADABLE, UnknownMember, resource_name,
     },
     base::{text::cut, time::Timestamp},
 };
@@ -112,8 +112,8 @@ fn remove_ambiguous(
         ambiguity.get_or_insert_with(|| format!("its {name} occurs twice"));
     }
     let is_variant = |name: &str| {
-        let mut documented = Event::MEMBERS.iter();
-        documented.any(|documented| *documented != name && documented.eq_ignore_ascii_case(name))
+        let mut documented = Member::ALL.iter().map(|member| member.name);
+        documented.any(|documented| documented != name && documented.eq_ignore_ascii_case(name))
     };
     let variants = object.members.extract_if(.., |(name, _)| is_variant(name));
     for name in variants.map(|(name, _)| excerpt(&name)) {

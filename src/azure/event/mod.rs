@@ -36,12 +36,14 @@ macro_rules! azure_values {
 
 mod event_type;
 mod id;
+mod members;
 mod scope;
 
 /// Placeholder for an unreadable type or status.
 pub(crate) const UNREADABLE: &str = "Unknown";
 
 pub(crate) use self::event_type::{Impact, Severity};
+pub(crate) use self::members::{AzureForm, Member, MemberValue, serialize_members, to_text};
 pub(crate) use self::scope::{is_same_vm, resource_name, scope_of};
 pub use self::{
     event_type::EventType,
@@ -119,19 +121,6 @@ pub struct EventKind {
 }
 
 impl Event {
-    /// The names of the documented members, in the order of Microsoft's documentation.
-    pub(crate) const MEMBERS: [&str; 9] = [
-        "EventId",
-        "EventStatus",
-        "EventType",
-        "ResourceType",
-        "Resources",
-        "NotBefore",
-        "Description",
-        "EventSource",
-        "DurationInSeconds",
-    ];
-
     /// This version of the event, with the last readable value of each member that it lacks.
     pub(crate) fn with_missing_members_of(&self, was: &Self) -> Self {
         let mut event = self.clone();

@@ -47,6 +47,43 @@ pub enum TransitionKind {
     },
 }
 
+impl Transition {
+    /// What it changes for this VM, with the time of each: nothing if the event names other VMs. An event that was found
+    /// to name this VM after it was first seen has its announcement, start and end so far.
+    pub(crate) fn own_changes(&self) -> Vec<(TransitionKind, Moment)> {
+        let tracked = self.tracked.as_ref();
+        let is_own = tracked.scope == EventScope::Own;
+        let was_own = match self.kind {
+            TransitionKind::Amended { was_scope } => was_scope == EventScope::Own,
+            // The change of scope in the same document has a transition of its own.
+            TransitionKind::Returned { was_scope } if was_scope != EventScope::Own => {
+                return Vec::new();
+            }
+            _ => is_own,
+        };
+        match (was_own, is_own) {
+            (true, _) => vec![(self.kind.clone(), self.at)],
+            (false, false) => Vec::new(),
+            (false, true) => {
+                let started_at = tracked.started_at;
+                let started = started_at.map(|at| (TransitionKind::Started, at));
+                let ended = tracked.end;
+                let ended = ended.map(|end| (TransitionKind::Ended(end.outcome), end.at));
+                let before = tracked.time(self.at);
+                let earlier = started
+                    .into_iter()
+                    .chain(ended)
+                    .filter(|(_, at)| *at < before);
+                let announced = (TransitionKind::Announced, tracked.first_seen_at);
+                let changes = [announced].into_iter().chain(earlier);
+                changes
+                    .map(|(kind, at)| (kind, tracked.moment(at)))
+                    .collect()
+            }
+        }
+    }
+}
+
 impl TransitionKind {
     /// The value of `transition` in the log.
     pub fn as_str(&self) -> &'static str {

@@ -9,7 +9,10 @@ use super::{
     resource,
     trace::{SpanEventName, spans},
 };
-use crate::azure::{Identity, event::Status};
+use crate::azure::{
+    Identity,
+    event::{Member, Status},
+};
 
 const PAGE: &str = include_str!("../../../docs/reference.md");
 const CHANGES: &str = "Span events and log events";
@@ -33,8 +36,9 @@ fn assert_column(heading: &str, column: usize, expected: impl IntoIterator<Item 
 
 #[test]
 fn page_lists_the_names_of_what_is_sent() {
-    let names = Key::ALL.iter().map(|key| key.as_str().to_owned());
-    assert_table("Attributes", names);
+    let names = Key::ALL.iter().map(|key| key.as_str());
+    let members = Member::ALL.iter().map(|member| member.attribute);
+    assert_table("Attributes", names.chain(members).map(str::to_owned));
     let names = SpanEventName::ALL.iter().map(|name| name.as_str());
     assert_column(CHANGES, 1, names.map(str::to_owned));
     let names = EventName::ALL.iter().map(|name| name.as_str());

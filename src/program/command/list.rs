@@ -8,9 +8,8 @@ use tracing::info;
 use super::query::{self, OwnVm, WaitNotice};
 use crate::{
     azure::{
-        azure_json::{self, AzureForm},
         document::Document,
-        event::{Event, EventScope, Source, VmNames, resource_name},
+        event::{self, AzureForm, Event, EventScope, Source, VmNames, resource_name},
         imds::Client,
     },
     base::{
@@ -58,7 +57,7 @@ pub(super) async fn run(
                     "no events yet: they may take five minutes to appear if no client has polled for a day"
                 );
             }
-            azure_json::to_text(&Listing {
+            event::to_text(&Listing {
                 document_incarnation: document.incarnation,
                 unreadable_entries: document.unreadable.entries,
                 warming_up: until.is_some(),

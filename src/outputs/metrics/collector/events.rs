@@ -8,7 +8,7 @@ use std::{
 
 use super::Write;
 use crate::{
-    azure::event::{Source, Status, resource_name},
+    azure::event::{Member, Status, resource_name},
     base::{text::label_value, time::Moment},
     core::{
         assessment::{self, AlertState, Judgement, judge},
@@ -78,36 +78,32 @@ pub(super) fn write(
 /// An event and the labels of all its series.
 struct EventLabels<'a> {
     tracked: &'a TrackedEvent,
-    event_id: Cow<'a, str>,
-    event_type: Cow<'a, str>,
-    source: Cow<'a, str>,
+    shared: [Label<'a>; 3],
 }
 
 impl<'a> EventLabels<'a> {
     fn new(tracked: &'a TrackedEvent) -> Self {
-        let source = tracked.shown.source.as_ref().map_or("", Source::as_str);
+        let members = [Member::ID, Member::TYPE, Member::SOURCE];
         Self {
             tracked,
-            event_id: tracked.shown.id.label(),
-            event_type: label_value(tracked.shown.event_type.as_str()),
-            source: label_value(source),
+            shared: members.map(|member| member.label(&tracked.shown)),
         }
     }
 
     fn id(&self) -> Label<'_> {
-        ("event_id", Cow::Borrowed(&*self.event_id))
+        borrowed(&self.shared[0])
     }
 
     /// These labels, and then `own`.
     fn with<'s, const N: usize>(&'s self, own: [Label<'s>; N]) -> Vec<Label<'s>> {
-        let shared = [
-            self.id(),
-            ("event_type", Cow::Borrowed(&*self.event_type)),
-            ("event_source", Cow::Borrowed(&*self.source)),
-            ("scope", self.tracked.scope.as_str().into()),
-        ];
-        shared.into_iter().chain(own).collect()
+        let scope = ("scope", self.tracked.scope.as_str().into());
+        let shared = self.shared.iter().map(borrowed).chain([scope]);
+        shared.chain(own).collect()
     }
+}
+
+fn borrowed<'s>((name, value): &'s Label<'_>) -> Label<'s> {
+    (name, Cow::Borrowed(value))
 }
 
 fn labelled<'a>(events: impl Iterator<Item = &'a TrackedEvent>) -> Vec<EventLabels<'a>> {
@@ -115,7 +111,7 @@ fn labelled<'a>(events: impl Iterator<Item = &'a TrackedEvent>) -> Vec<EventLabe
     let mut ids = HashSet::new();
     events
         .map(EventLabels::new)
-        .filter(|event| ids.insert(event.event_id.clone()))
+        .filter(|event| ids.insert(event.shared[0].1.clone()))
         .collect()
 }
 
@@ -142,13 +138,8 @@ fn ended<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
 
 fn info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
     let info = events.iter().map(|labels| {
-        let event = &labels.tracked.shown;
-        let resource_type = event.resource_type.as_deref().unwrap_or_default();
-        let description = event.description.as_deref().unwrap_or_default();
-        let own = [
-            ("resource_type", label_value(resource_type)),
-            ("description", label_value(description)),
-        ];
+        let own = [Member::RESOURCE_TYPE, Member::DESCRIPTION];
+        let own = own.map(|member| member.label(&labels.tracked.shown));
         (labels.with(own), true)
     });
     Family::new(&catalog::EVENT_INFO, info)
@@ -236,7 +227,7 @@ fn priority<'a>(own: &'a [Judged<'_>], snapshot: &'a Snapshot) -> Family<'a> {
     let priority = maintenance.map(move |Judged { labels, judgement }| {
         let labels = [
             labels.id(),
-            ("event_type", Cow::Borrowed(&*labels.event_type)),
+            borrowed(&labels.shared[1]),
             ("vm_name", label_value(vm_name)),
             ("vm_scale_set", label_value(scale_set)),
         ];

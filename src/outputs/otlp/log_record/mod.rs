@@ -19,7 +19,7 @@ use super::{
     trace::{self, NAMESPACE, SpanPhase},
 };
 use crate::{
-    azure::event::{self, EventScope, Source},
+    azure::event::{self, Source},
     base::{
         label::label_values,
         time::{Moment, Timestamp},
@@ -60,41 +60,10 @@ impl EventName {
 
 /// The log records of a transition. The snapshot has the name of this VM.
 pub fn records(transition: &Transition, vm: &str, snapshot: &Snapshot) -> Vec<SdkLogRecord> {
-    let changes = changes(transition).into_iter();
+    let changes = transition.own_changes().into_iter();
     changes
         .map(|(kind, at)| record(&transition.tracked, &kind, at, vm, snapshot))
         .collect()
-}
-
-/// What the log records of a transition say: one change each, with its time. An event that was found to name this VM
-/// after it was first seen has its announcement, start and end so far.
-pub(super) fn changes(transition: &Transition) -> Vec<(TransitionKind, Moment)> {
-    let tracked = transition.tracked.as_ref();
-    let is_own = tracked.scope == EventScope::Own;
-    let was_own = match transition.kind {
-        TransitionKind::Amended { was_scope } => was_scope == EventScope::Own,
-        // The change of scope in the same document tells of it.
-        TransitionKind::Returned { was_scope } if was_scope != EventScope::Own => {
-            return Vec::new();
-        }
-        _ => is_own,
-    };
-    let before = |at: &Timestamp| *at < tracked.time(transition.at);
-    match (was_own, is_own) {
-        (false, true) => {
-            let started = tracked.started_at.filter(before);
-            let started = started.map(|at| (TransitionKind::Started, at));
-            let ended = tracked.end.filter(|end| before(&end.at));
-            let ended = ended.map(|end| (TransitionKind::Ended(end.outcome), end.at));
-            let announced = Some((TransitionKind::Announced, tracked.first_seen_at));
-            let changes = [announced, started, ended].into_iter().flatten();
-            changes
-                .map(|(kind, at)| (kind, tracked.moment(at)))
-                .collect()
-        }
-        (false, false) => Vec::new(),
-        (true, _) => vec![(transition.kind.clone(), transition.at)],
-    }
 }
 
 /// An event of OpenTelemetry (<https://opentelemetry.io/docs/specs/semconv/general/events/>): a log record with a name.

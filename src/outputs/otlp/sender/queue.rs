@@ -16,7 +16,6 @@ use crate::{
     outputs::{
         otlp::{
             cursor::{Cursor, RequestResult},
-            log_record,
             signal::Signal,
             trace,
         },
@@ -162,5 +161,5 @@ fn count_spans(entry: &Entry) -> u64 {
 }
 
 fn count_log_records(entry: &Entry) -> u64 {
-    log_record::changes(&entry.transition).len() as u64
+    entry.transition.own_changes().len() as u64
 }

@@ -30,7 +30,7 @@ use super::{
     resource::scope,
 };
 use crate::{
-    azure::event::{Event, EventScope},
+    azure::event::{Event, Member},
     base::{label::label_values, text::sanitize, time::Timestamp},
     core::{
         approval::ApprovalStep,
@@ -74,30 +74,20 @@ label_values! {
 /// The spans that a transition completes. If the event returned and ended again, they have a later end.
 pub fn spans(transition: &Transition, vm: &str) -> Vec<SpanData> {
     let tracked = transition.tracked.as_ref();
-    match &transition.kind {
-        TransitionKind::Amended { was_scope } if tracked.has_left_vm(*was_scope) => {
-            completed(tracked, vm, tracked.time(transition.at))
-        }
-        _ if tracked.scope != EventScope::Own => Vec::new(),
+    let spans = |(kind, at)| match kind {
         TransitionKind::Announced => vec![announced(tracked, vm)],
-        TransitionKind::Amended { was_scope } if *was_scope != EventScope::Own => {
-            backfill(tracked, vm, tracked.time(transition.at))
-        }
         TransitionKind::Started => notice(tracked, vm).into_iter().collect(),
         TransitionKind::Ended(_) => ended(tracked, vm),
+        TransitionKind::Amended { was_scope } if tracked.has_left_vm(was_scope) => {
+            completed(tracked, vm, tracked.time(at))
+        }
         _ => Vec::new(),
-    }
-}
-
-/// All spans that were complete before, for an event that was found to name this VM after it was first seen. What the same
-/// document changed has transitions of its own.
-fn backfill(tracked: &TrackedEvent, vm: &str, at: Timestamp) -> Vec<SpanData> {
-    let mut spans = vec![announced(tracked, vm)];
-    spans.extend(notice(tracked, vm).filter(|_| tracked.started_at < Some(at)));
-    if tracked.end.is_some_and(|end| end.at < at) {
-        spans.extend(ended(tracked, vm));
-    }
-    spans
+    };
+    transition
+        .own_changes()
+        .into_iter()
+        .flat_map(spans)
+        .collect()
 }
 
 /// Has no length and is sent immediately. It may be the only span of a Spot eviction.
@@ -215,7 +205,7 @@ fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
             let from = rescheduling
                 .from
                 .map(|from| Key::RescheduledFrom.with_text(from.rfc3339()));
-            let to = Key::NotBefore.with_text(rescheduling.to.rfc3339());
+            let to = KeyValue::new(Member::NOT_BEFORE.attribute, rescheduling.to.rfc3339());
             let attributes = from.into_iter().chain([to]);
             event(SpanEventName::Rescheduled, rescheduling.at, attributes)
         }));

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::{
     azure::{
-        Identity, azure_json,
-        event::{EventScope, Status},
+        Identity,
+        event::{self, EventScope, Status},
     },
     base::{
         text::escape_json,
@@ -35,7 +35,7 @@ pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<Strin
     let context = EventContext::new(snapshot);
     let events = snapshot.events.iter();
     let events = events.map(|tracked| EventEntry::current(tracked, &context, now));
-    azure_json::to_text(&EventList {
+    event::to_text(&EventList {
         members: members(snapshot, now),
         events: events.collect(),
     })
@@ -163,7 +163,7 @@ impl Serialize for EventEntry<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let own = self.own_members();
         let mut map = serializer.serialize_map(None)?;
-        azure_json::members(
+        event::serialize_members(
             &self.tracked.shown,
             &own.each_ref().map(|(name, _)| *name),
             &mut map,

@@ -11,9 +11,8 @@ use self::text::{announcement, nothing_to_approve, sentence, states};
 use super::query::{self, OwnVm, WaitNotice};
 use crate::{
     azure::{
-        azure_json::{self, AzureForm},
         document::Document,
-        event::{Event, EventId, EventScope, Status},
+        event::{self, AzureForm, Event, EventId, EventScope, Status},
         imds::Client,
     },
     base::{
@@ -157,7 +156,7 @@ fn is_unchanged(shown: &Event, event: &Event) -> bool {
 fn report(results: &[(&Event, ApproveOutcome)], output: Output) -> Result<String, CommandError> {
     let line = |&(event, result): &(&Event, ApproveOutcome)| match output {
         Output::Table => Ok(sentence(event, result)),
-        Output::Json => azure_json::to_text(&Report {
+        Output::Json => event::to_text(&Report {
             result,
             event: AzureForm(event),
         }),

@@ -39,9 +39,9 @@ proptest! {
     fn ids_depend_on_event_vm_and_phase(id in "[a-f0-9-]{1,40}", names in prop::collection::hash_set("[a-z0-9_-]{1,20}", 2)) {
         let tracked = ended_event(&id);
         let names: Vec<_> = names.into_iter().collect();
-        let all: Vec<_> = names.iter().map(|name| backfill(&tracked, &vm_key(Some(name)), moment(9_000).wall)).collect();
+        let all: Vec<_> = names.iter().map(|name| backfill(&tracked, &vm_key(Some(name)), moment(9_000))).collect();
         let ids = |spans: &[SpanData]| -> Vec<_> { spans.iter().map(|span| (trace(span), super::id(span), span.parent_span_id)).collect() };
-        let uppercase = backfill(&ended_event(&id.to_uppercase()), &vm_key(Some(&names[0].to_uppercase())), moment(9_000).wall);
+        let uppercase = backfill(&ended_event(&id.to_uppercase()), &vm_key(Some(&names[0].to_uppercase())), moment(9_000));
         prop_assert_eq!(ids(&all[0]), ids(&uppercase));
         let traces: HashSet<_> = all.iter().flatten().map(trace).collect();
         let spans: HashSet<_> = all.iter().flatten().map(super::id).collect();

@@ -1,7 +1,7 @@
 mod ids;
 mod scope;
 
-use std::{collections::HashSet, time::SystemTime};
+use std::{collections::HashSet, sync::Arc, time::SystemTime};
 
 use opentelemetry::{Array, StringValue, Value};
 
@@ -9,8 +9,9 @@ use super::*;
 use crate::{
     azure::{
         FailureReason, RequestError,
-        event::{EventId, EventType, Source, Status as EventStatus},
+        event::{EventId, EventScope, EventType, Source, Status as EventStatus},
     },
+    base::time::Moment,
     outputs::otlp::fixtures::{
         ID, OWN, document, event, get, interruption, moment, moved, of_another_vm, tracker,
         transitions_of, vm,
@@ -24,6 +25,15 @@ fn spans_of(documents: &[(i64, Vec<Event>)]) -> Vec<SpanData> {
     transitions
         .flat_map(|transition| spans(transition, &vm()))
         .collect()
+}
+
+/// The spans of an event that is found to name this VM.
+fn backfill(tracked: &TrackedEvent, vm: &str, at: Moment) -> Vec<SpanData> {
+    let kind = TransitionKind::Amended {
+        was_scope: EventScope::Unknown,
+    };
+    let tracked = Arc::new(tracked.clone());
+    spans(&Transition { at, kind, tracked }, vm)
 }
 
 fn trace(span: &SpanData) -> TraceId {
@@ -209,7 +219,7 @@ fn only_known_attributes_are_present() {
         .map(|attribute| attribute.key.to_string())
         .collect();
     let expected =
-        ["id", "type", "status", "resources"].map(|name| format!("azure.scheduled_event.{name}"));
+        ["id", "status", "type", "resources"].map(|name| format!("azure.scheduled_event.{name}"));
     assert_eq!(names, expected);
 }
 

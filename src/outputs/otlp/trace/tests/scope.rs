@@ -31,7 +31,7 @@ fn only_events_of_this_vm_have_spans_and_a_late_name_backfills_them() {
         let mut named = tracker.clone();
         named.set_vm_names(Some(OWN), moment(1_000));
         assert_eq!(
-            backfill(&named.events(moment(1_000))[0], &vm(), moment(9_000).wall).len(),
+            backfill(&named.events(moment(1_000))[0], &vm(), moment(9_000)).len(),
             expected
         );
     }

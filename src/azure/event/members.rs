@@ -1,0 +1,169 @@
+//! The members of an event: one table of their names and of how each is read, and an event in Azure's JSON.
+
+use std::borrow::Cow;
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::value::RawValue;
+
+use super::{Event, EventId, Source};
+use crate::base::{
+    text::{escape_json, label_value},
+    time::Timestamp,
+};
+
+pub(crate) struct Member {
+    /// In a document.
+    pub(crate) name: &'static str,
+    /// Of metrics, pushed alerts and log lines.
+    pub(crate) label: &'static str,
+    /// Of spans and log records.
+    pub(crate) attribute: &'static str,
+    /// `None` if the event has no readable one.
+    pub(crate) value: fn(&Event) -> Option<MemberValue<'_>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum MemberValue<'a> {
+    Id(&'a EventId),
+    Text(&'a str),
+    Names(&'a [Box<str>]),
+    Time(Timestamp),
+    Seconds(u64),
+}
+
+impl Member {
+    pub(crate) const ID: Self = Self {
+        name: "EventId",
+        label: "event_id",
+        attribute: "azure.scheduled_event.id",
+        value: |event| Some(MemberValue::Id(&event.id)),
+    };
+    pub(crate) const STATUS: Self = Self {
+        name: "EventStatus",
+        label: "event_status",
+        attribute: "azure.scheduled_event.status",
+        value: |event| Some(MemberValue::Text(event.status.as_str())),
+    };
+    pub(crate) const TYPE: Self = Self {
+        name: "EventType",
+        label: "event_type",
+        attribute: "azure.scheduled_event.type",
+        value: |event| Some(MemberValue::Text(event.event_type.as_str())),
+    };
+    pub(crate) const RESOURCE_TYPE: Self = Self {
+        name: "ResourceType",
+        label: "resource_type",
+        attribute: "azure.scheduled_event.resource_type",
+        value: |event| event.resource_type.as_deref().map(MemberValue::Text),
+    };
+    const RESOURCES: Self = Self {
+        name: "Resources",
+        label: "resources",
+        attribute: "azure.scheduled_event.resources",
+        value: |event| event.resources.as_deref().map(MemberValue::Names),
+    };
+    pub(crate) const NOT_BEFORE: Self = Self {
+        name: "NotBefore",
+        label: "not_before",
+        attribute: "azure.scheduled_event.not_before",
+        value: |event| event.not_before.map(MemberValue::Time),
+    };
+    pub(crate) const DESCRIPTION: Self = Self {
+        name: "Description",
+        label: "description",
+        attribute: "azure.scheduled_event.description",
+        value: |event| event.description.as_deref().map(MemberValue::Text),
+    };
+    pub(crate) const SOURCE: Self = Self {
+        name: "EventSource",
+        label: "event_source",
+        attribute: "azure.scheduled_event.source",
+        value: |event| {
+            let source = event.source.as_ref().map(Source::as_str);
+            source.map(MemberValue::Text)
+        },
+    };
+    const DURATION: Self = Self {
+        name: "DurationInSeconds",
+        label: "duration_seconds",
+        attribute: "azure.scheduled_event.duration",
+        value: |event| event.duration_seconds.map(MemberValue::Seconds),
+    };
+    /// In the order of Microsoft's documentation.
+    pub(crate) const ALL: [Self; 9] = [
+        Self::ID,
+        Self::STATUS,
+        Self::TYPE,
+        Self::RESOURCE_TYPE,
+        Self::RESOURCES,
+        Self::NOT_BEFORE,
+        Self::DESCRIPTION,
+        Self::SOURCE,
+        Self::DURATION,
+    ];
+
+    /// The label and its value, empty if the event has none.
+    pub(crate) fn label<'a>(&self, event: &'a Event) -> (&'static str, Cow<'a, str>) {
+        let value = match (self.value)(event) {
+            Some(MemberValue::Id(id)) => id.label(),
+            Some(MemberValue::Text(text)) => label_value(text),
+            _ => Cow::Borrowed(""),
+        };
+        (self.label, value)
+    }
+}
+
+/// Indented, with a line break at the end, and escaped for a terminal.
+pub(crate) fn to_text<T: Serialize>(value: &T) -> serde_json::Result<String> {
+    let mut json = serde_json::to_string_pretty(value)?;
+    json.push('\n');
+    Ok(escape_json(json))
+}
+
+/// An event with Azure's names, and its undocumented members verbatim.
+#[derive(Debug)]
+pub(crate) struct AzureForm<'a>(pub(crate) &'a Event);
+
+impl Serialize for AzureForm<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        serialize_members(self.0, &[], &mut map)?;
+        map.end()
+    }
+}
+
+/// Undocumented members are skipped if their name is in `taken` or that of a documented one, whatever the case: many
+/// decoders ignore it.
+pub(crate) fn serialize_members<M: SerializeMap>(
+    event: &Event,
+    taken: &[&str],
+    map: &mut M,
+) -> Result<(), M::Error> {
+    for member in Member::ALL {
+        let name = member.name;
+        match (member.value)(event) {
+            Some(MemberValue::Id(id)) => map.serialize_entry(name, id.as_str())?,
+            Some(MemberValue::Text(text)) => map.serialize_entry(name, text)?,
+            Some(MemberValue::Names(names)) => map.serialize_entry(name, names)?,
+            Some(MemberValue::Time(at)) => map.serialize_entry(name, &at.rfc1123())?,
+            Some(MemberValue::Seconds(seconds)) => map.serialize_entry(name, &seconds)?,
+            // As Azure writes that there is none.
+            None if name == Member::NOT_BEFORE.name => map.serialize_entry(name, "")?,
+            None if name == Member::DURATION.name => map.serialize_entry(name, &-1)?,
+            None => map.serialize_entry(name, &())?,
+        }
+    }
+    let is_taken = |name: &str| {
+        let documented = Member::ALL.iter().map(|member| member.name);
+        let mut names = documented.chain(taken.iter().copied());
+        names.any(|taken| name.eq_ignore_ascii_case(taken))
+    };
+    for (name, value) in &event.unknown_members {
+        if !is_taken(name)
+            && let Ok(value) = serde_json::from_str::<&RawValue>(value)
+        {
+            map.serialize_entry(&**name, value)?;
+        }
+    }
+    Ok(())
+}
