@@ -31,7 +31,7 @@ pub(in crate::outputs) struct Family<'a> {
 }
 
 impl<'a> Family<'a> {
-    pub(super) fn new<L: Into<Vec<Label<'a>>>, V: Into<SampleValue<'a>>>(
+    pub(in crate::outputs) fn new<L: Into<Vec<Label<'a>>>, V: Into<SampleValue<'a>>>(
         metric: &'static Metric,
         samples: impl IntoIterator<Item = (L, V)>,
     ) -> Self {
@@ -44,7 +44,7 @@ impl<'a> Family<'a> {
     }
 
     /// Without labels; without a sample if the value is unknown.
-    pub(super) fn single(
+    pub(in crate::outputs) fn single(
         metric: &'static Metric,
         value: Option<impl Into<SampleValue<'a>>>,
     ) -> Self {

@@ -1,14 +1,15 @@
 //! The metrics as meters of OpenTelemetry's SDK, which keeps what a temporality needs.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
 use opentelemetry::{
     KeyValue,
-    metrics::{AsyncInstrument, Histogram as HistogramMeter, Meter, MeterProvider as _},
+    metrics::{AsyncInstrument, Counter, Histogram as HistogramMeter, Meter, MeterProvider as _},
 };
 use opentelemetry_sdk::{
     Resource,
@@ -32,14 +33,19 @@ use crate::{
     },
 };
 
-/// Attributes and value of each sample, by the name of the metric.
-type Samples = HashMap<&'static str, Vec<(Vec<KeyValue>, f64)>>;
+/// Attributes and value of each series of a gauge, by the name of the metric.
+type Gauges = HashMap<&'static str, Vec<(Vec<KeyValue>, f64)>>;
 
 /// Those of histograms, by the name of the instrument.
 type Bounds = HashMap<&'static str, Vec<f64>>;
 
-/// The SDK takes memory for twice this number of series of a metric from the start, and puts further ones together.
-const MIN_SERIES: usize = 256;
+/// A series: the name of the metric, and the attributes.
+type Series = (&'static str, Vec<KeyValue>);
+
+/// Of a metric about events, for which the SDK takes memory with the first one. It puts further ones together.
+const MAX_EVENT_SERIES: usize = 10_000;
+/// Of any other metric.
+const MAX_SERIES: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Meters {
@@ -47,23 +53,20 @@ pub(super) struct Meters {
     /// The reader has no other reference to it.
     _provider: SdkMeterProvider,
     meter: Meter,
-    pub(super) resource: Resource,
+    resource: Resource,
     temporality: Temporality,
-    max_series: usize,
-    samples: Arc<Mutex<Samples>>,
-    instruments: HashSet<&'static str>,
+    gauges: Arc<Mutex<Gauges>>,
+    counters: HashMap<&'static str, Counter<f64>>,
     histograms: HashMap<&'static str, HistogramMeter<f64>>,
     bounds: Arc<Mutex<Bounds>>,
-    /// What was recorded of each histogram, by metric and labels.
-    recorded: HashMap<String, Histogram>,
+    /// What was added to the counters, also under an earlier resource.
+    added: HashMap<Series, f64>,
+    /// What was recorded in the histograms, likewise.
+    recorded: HashMap<Series, Histogram>,
 }
 
 impl Meters {
     pub(super) fn new(resource: Resource, temporality: Temporality) -> Self {
-        Self::with(resource, temporality, MIN_SERIES)
-    }
-
-    fn with(resource: Resource, temporality: Temporality, max_series: usize) -> Self {
         let manual = ManualReader::builder().with_temporality(temporality);
         let reader = Reader(Arc::new(manual.build()));
         let bounds = Arc::<Mutex<Bounds>>::default();
@@ -71,7 +74,7 @@ impl Meters {
         let provider = SdkMeterProvider::builder()
             .with_resource(resource.clone())
             .with_reader(reader.clone())
-            .with_view(move |instrument: &Instrument| stream(instrument, &known, max_series))
+            .with_view(move |instrument: &Instrument| stream(instrument, &known))
             .build();
         Self {
             meter: provider.meter_with_scope(scope()),
@@ -79,48 +82,52 @@ impl Meters {
             _provider: provider,
             resource,
             temporality,
-            max_series,
-            samples: Arc::default(),
-            instruments: HashSet::new(),
+            gauges: Arc::default(),
+            counters: HashMap::new(),
             histograms: HashMap::new(),
             bounds,
+            added: HashMap::new(),
             recorded: HashMap::new(),
         }
     }
 
-    /// The same meters for another resource, or more series of a metric. Deltas go on after the last push.
-    fn replaced(self, resource: Resource, max_series: usize, metrics: &[&'static Metric]) -> Self {
-        let mut meters = Self::with(resource, self.temporality, max_series);
-        if self.temporality != Temporality::Cumulative {
-            meters.samples = self.samples;
-            meters.recorded = self.recorded;
-            for metric in metrics {
-                meters.register(metric);
-            }
-            meters.reader.collect(&mut ResourceMetrics::default()).ok();
+    /// The series of another resource are others, whose counters and histograms start with what is new since the last
+    /// push.
+    pub(super) fn set_resource(&mut self, resource: Resource) {
+        if self.resource != resource {
+            *self = Self {
+                added: mem::take(&mut self.added),
+                recorded: mem::take(&mut self.recorded),
+                ..Self::new(resource, self.temporality)
+            };
         }
-        meters
     }
 
-    /// Takes over the samples of families. A number that none of them has is not reported any more.
-    pub(super) fn observe(mut self, resource: Resource, families: Vec<OwnedFamily>) -> Self {
-        let most = families.iter().map(|family| family.numbers.len());
-        let most = most.max().unwrap_or(0).next_power_of_two();
-        if self.resource != resource || most > self.max_series {
-            let max_series = most.max(self.max_series);
-            let metrics: Vec<_> = families.iter().map(|family| family.metric).collect();
-            self = self.replaced(resource, max_series, &metrics);
-        }
-        for family in &families {
-            self.register(family.metric);
-            for (attributes, histogram) in &family.histograms {
-                self.record(family.metric, attributes, histogram);
+    /// Takes over the samples of a family. A series of a gauge that it does not have is not reported any more.
+    pub(super) fn observe(&mut self, family: &Family<'_>) {
+        let metric = family.metric;
+        let mut gauge = Vec::new();
+        for (labels, value) in &family.samples {
+            let attribute = |(key, value): &Label<'_>| KeyValue::new(*key, value.to_string());
+            let attributes: Vec<_> = labels.iter().map(attribute).collect();
+            let number = match value {
+                SampleValue::Int(value) => *value as f64,
+                SampleValue::Float(value) => *value,
+                SampleValue::Events(counter) => counter.count as f64,
+                SampleValue::Histogram(histogram) => {
+                    self.record(metric, &attributes, histogram);
+                    continue;
+                }
+            };
+            if metric.kind == Kind::Counter {
+                self.add(metric, &attributes, number);
+            } else {
+                gauge.push((attributes, number));
             }
         }
-        let numbers = families.into_iter();
-        let numbers = numbers.map(|family| (family.metric.name, family.numbers));
-        *lock(&self.samples) = numbers.collect();
-        self
+        if metric.kind == Kind::Gauge {
+            self.set(metric, gauge);
+        }
     }
 
     pub(super) fn collect(&self) -> Result<ResourceMetrics, String> {
@@ -131,27 +138,34 @@ impl Meters {
             .map_err(|error| error.to_string())
     }
 
-    fn register(&mut self, metric: &'static Metric) {
-        if metric.kind == Kind::Histogram || !self.instruments.insert(metric.name) {
+    fn set(&self, metric: &'static Metric, series: Vec<(Vec<KeyValue>, f64)>) {
+        let mut known = lock(&self.gauges);
+        if series.is_empty() && !known.contains_key(metric.name) {
             return;
         }
-        let samples = Arc::clone(&self.samples);
-        let observe = move |instrument: &dyn AsyncInstrument<f64>| {
-            for (attributes, value) in lock(&samples).get(metric.name).into_iter().flatten() {
-                instrument.observe(*value, attributes);
-            }
-        };
-        let (name, _) = metric.stem_and_unit();
-        // A meter goes on without the handle of the instrument.
-        if metric.kind == Kind::Counter {
-            let counter = self.meter.f64_observable_counter(name);
-            let counter = counter.with_description(metric.help).with_unit(metric.unit);
-            counter.with_callback(observe).build();
-        } else {
-            let gauge = self.meter.f64_observable_gauge(name);
+        if known.insert(metric.name, series).is_none() {
+            let gauges = Arc::clone(&self.gauges);
+            let observe = move |instrument: &dyn AsyncInstrument<f64>| {
+                for (attributes, value) in lock(&gauges).get(metric.name).into_iter().flatten() {
+                    instrument.observe(*value, attributes);
+                }
+            };
+            let gauge = self.meter.f64_observable_gauge(metric.stem_and_unit().0);
             let gauge = gauge.with_description(metric.help).with_unit(metric.unit);
+            // The meter goes on without the handle of the instrument.
             gauge.with_callback(observe).build();
         }
+    }
+
+    fn add(&mut self, metric: &'static Metric, attributes: &[KeyValue], now: f64) {
+        let counter = self.counters.entry(metric.name).or_insert_with(|| {
+            let counter = self.meter.f64_counter(metric.stem_and_unit().0);
+            let counter = counter.with_description(metric.help).with_unit(metric.unit);
+            counter.build()
+        });
+        let key = (metric.name, attributes.to_owned());
+        let before = self.added.insert(key, now).unwrap_or(0.0);
+        counter.add(now - before, attributes);
     }
 
     /// The SDK has no histogram that can be observed as a whole.
@@ -164,20 +178,12 @@ impl Meters {
             let meter = self.meter.f64_histogram(name).with_unit(metric.unit);
             meter.with_description(metric.help).build()
         });
-        let key = format!("{}{attributes:?}", metric.name);
+        let key = (metric.name, attributes.to_owned());
         let before = self.recorded.insert(key, now.clone());
         for value in now.values_since(before.as_ref()) {
             meter.record(value, attributes);
         }
     }
-}
-
-/// A family that outlives its snapshot.
-#[derive(Debug)]
-pub(super) struct OwnedFamily {
-    metric: &'static Metric,
-    numbers: Vec<(Vec<KeyValue>, f64)>,
-    histograms: Vec<(Vec<KeyValue>, Histogram)>,
 }
 
 /// The number of data points. The instruments have no other kinds.
@@ -192,31 +198,16 @@ pub(super) fn points(metrics: &ResourceMetrics) -> u64 {
     points.sum::<usize>() as u64
 }
 
-impl From<&Family<'_>> for OwnedFamily {
-    fn from(family: &Family<'_>) -> Self {
-        let mut owned = Self {
-            metric: family.metric,
-            numbers: Vec::new(),
-            histograms: Vec::new(),
-        };
-        for (labels, value) in &family.samples {
-            let attribute = |(key, value): &Label<'_>| KeyValue::new(*key, value.to_string());
-            let attributes = labels.iter().map(attribute).collect();
-            match value {
-                SampleValue::Int(value) => owned.numbers.push((attributes, *value as f64)),
-                SampleValue::Float(value) => owned.numbers.push((attributes, *value)),
-                SampleValue::Events(it) => owned.numbers.push((attributes, it.count as f64)),
-                SampleValue::Histogram(it) => owned.histograms.push((attributes, (*it).clone())),
-            }
-        }
-        owned
-    }
-}
-
-/// Room for all series: while those of a push are observed, the SDK still has those of the one before. The least and the
-/// greatest value of a histogram are not known.
-fn stream(instrument: &Instrument, bounds: &Mutex<Bounds>, max_series: usize) -> Option<Stream> {
-    let mut stream = Stream::builder().with_cardinality_limit(2 * max_series);
+/// The SDK still has the series of the last push while those of the next one are observed. The least and the greatest
+/// value of a histogram are not known.
+fn stream(instrument: &Instrument, bounds: &Mutex<Bounds>) -> Option<Stream> {
+    let is_about_events = instrument.name().starts_with("azure_scheduled_event_");
+    let limit = if is_about_events {
+        2 * MAX_EVENT_SERIES
+    } else {
+        MAX_SERIES
+    };
+    let mut stream = Stream::builder().with_cardinality_limit(limit);
     if let Some(boundaries) = lock(bounds).get(instrument.name()) {
         stream = stream.with_aggregation(Aggregation::ExplicitBucketHistogram {
             boundaries: boundaries.clone(),
@@ -258,44 +249,27 @@ fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::Range;
+    use std::{ops::Range, time::SystemTime};
 
     use opentelemetry_sdk::metrics::data::{GaugeDataPoint, SumDataPoint};
 
     use super::*;
     use crate::outputs::metrics::catalog;
 
-    fn family(kind: Kind) -> OwnedFamily {
+    fn metric(kind: Kind) -> &'static Metric {
         let metric = catalog::ALL.iter().find(|it| it.kind == kind);
-        OwnedFamily {
-            metric: metric.unwrap(),
-            numbers: Vec::new(),
-            histograms: Vec::new(),
-        }
+        metric.unwrap()
     }
 
-    fn gauge(series: Range<u32>) -> OwnedFamily {
-        let point = |number: u32| (vec![KeyValue::new("name", number.to_string())], 1.0);
-        OwnedFamily {
-            numbers: series.map(point).collect(),
-            ..family(Kind::Gauge)
-        }
+    fn gauge(series: Range<u32>) -> Family<'static> {
+        let sample = |number: u32| (vec![("name", number.to_string().into())], true);
+        Family::new(metric(Kind::Gauge), series.map(sample))
     }
 
-    fn counter(value: f64) -> OwnedFamily {
-        OwnedFamily {
-            numbers: vec![(Vec::new(), value)],
-            ..family(Kind::Counter)
-        }
-    }
-
-    fn histogram(durations: Range<u64>) -> OwnedFamily {
+    fn histogram(tenths: Range<u64>) -> Histogram {
         let mut histogram = Histogram::new(&[0.5, 1.0]);
-        durations.for_each(|tenths| histogram.observe(Duration::from_millis(100 * tenths)));
-        OwnedFamily {
-            histograms: vec![(Vec::new(), histogram)],
-            ..family(Kind::Histogram)
-        }
+        tenths.for_each(|tenths| histogram.observe(Duration::from_millis(100 * tenths)));
+        histogram
     }
 
     fn resource(name: &'static str) -> Resource {
@@ -303,26 +277,35 @@ mod tests {
     }
 
     /// What a receiver has of a push.
-    #[derive(Debug, Default)]
+    #[derive(Debug)]
     struct Pushed {
-        gauge: Vec<String>,
+        gauge: Vec<u32>,
         counter: f64,
         buckets: [u64; 3],
         sum: f64,
+        started_at: SystemTime,
     }
 
     fn pushed(meters: &Meters) -> Pushed {
-        let mut pushed = Pushed::default();
+        let mut pushed = Pushed {
+            gauge: Vec::new(),
+            counter: 0.0,
+            buckets: [0; 3],
+            sum: 0.0,
+            started_at: SystemTime::UNIX_EPOCH,
+        };
         let metrics = meters.collect().unwrap();
-        let scope = metrics.scope_metrics().next().unwrap();
-        for metric in scope.metrics() {
+        for metric in metrics.scope_metrics().flat_map(ScopeMetrics::metrics) {
             match metric.data() {
                 AggregatedMetrics::F64(MetricData::Gauge(gauge)) => {
                     let attributes = gauge.data_points().flat_map(GaugeDataPoint::attributes);
-                    pushed.gauge = attributes.map(|it| it.value.to_string()).collect();
+                    let numbers = attributes.filter_map(|it| it.value.as_str().parse().ok());
+                    pushed.gauge = numbers.collect();
+                    pushed.gauge.sort_unstable();
                 }
                 AggregatedMetrics::F64(MetricData::Sum(sum)) => {
                     pushed.counter = sum.data_points().map(SumDataPoint::value).sum();
+                    pushed.started_at = sum.start_time();
                 }
                 AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
                     for point in histogram.data_points() {
@@ -340,49 +323,43 @@ mod tests {
     #[test]
     fn all_series_are_pushed_when_they_follow_others() {
         let mut meters = Meters::new(resource("a"), Temporality::Cumulative);
-        for (from, to) in [(0, 200), (200, 400), (400, 1_400), (1_400, 2_400), (0, 10)] {
-            meters = meters.observe(resource("a"), vec![gauge(from..to)]);
-            let mut names = pushed(&meters).gauge;
-            names.sort_by_key(|name| name.parse().unwrap_or(0));
-            let expected: Vec<_> = (from..to).map(|number| number.to_string()).collect();
-            assert_eq!(names, expected);
+        for series in [0..200, 200..400, 0..10_000, 10_000..20_000, 0..10, 0..0] {
+            meters.observe(&gauge(series.clone()));
+            assert_eq!(pushed(&meters).gauge, Vec::from_iter(series));
         }
     }
 
+    /// Values and time of start belong together: a push never has again what was pushed under another resource.
     #[test]
-    fn counters_and_histograms_go_on_with_another_resource_and_with_more_series() {
+    fn counters_and_histograms_of_another_resource_start_with_what_is_new() {
         for temporality in [Temporality::Cumulative, Temporality::Delta] {
             let mut meters = Meters::new(resource("a"), temporality);
-            let mut received = Pushed::default();
-            for (name, series, total) in [
-                ("a", 1, 3),
-                ("b", 1, 7),
-                ("b", 1_000, 12),
-                ("b", 1, 12),
-                ("c", 9_000, 15),
+            let (mut last, mut started) = (0, None);
+            for (name, series, since, total) in [
+                ("a", 1, 0, 3),
+                ("a", 9_000, 0, 3),
+                ("a", 1, 0, 5),
+                ("b", 1, 5, 12),
+                ("b", 9_000, 5, 12),
+                ("c", 1, 12, 15),
             ] {
-                let families = vec![gauge(0..series), counter(total as f64), histogram(0..total)];
-                meters = meters.observe(resource(name), families);
+                meters.set_resource(resource(name));
+                meters.observe(&gauge(0..series));
+                meters.observe(&Family::single(metric(Kind::Counter), Some(total)));
+                let (durations, metric) = (histogram(0..total), metric(Kind::Histogram));
+                meters.observe(&Family::new(metric, [([], &durations)]));
                 let pushed = pushed(&meters);
-                let before = match temporality {
-                    Temporality::Delta => received,
-                    _ => Pushed::default(),
-                };
-                received = Pushed {
-                    gauge: Vec::new(),
-                    counter: before.counter + pushed.counter,
-                    buckets: [0, 1, 2].map(|index| before.buckets[index] + pushed.buckets[index]),
-                    sum: before.sum + pushed.sum,
-                };
-                let below = |tenths: u64| total.min(tenths);
-                let buckets = [below(6), below(11) - below(6), total - below(11)];
-                assert_eq!(received.buckets, buckets, "{temporality:?}");
-                assert!(
-                    (received.counter - total as f64).abs() < 1e-9,
-                    "{received:?}"
-                );
-                let sum = (0..total).sum::<u64>() as f64 / 10.0;
-                assert!((received.sum - sum).abs() < 1e-9, "{received:?} {sum}");
+                let is_delta = temporality == Temporality::Delta;
+                let new = if is_delta { last..total } else { since..total };
+                let expected = histogram(new.clone());
+                let counts: Vec<_> = expected.buckets().map(|(_, count)| count).collect();
+                assert_eq!(pushed.buckets, *counts, "{temporality:?} {name} {total}");
+                assert!((pushed.counter - (new.end - new.start) as f64).abs() < 1e-9);
+                assert!((pushed.sum - expected.sum()).abs() < 1e-9, "{pushed:?}");
+                let is_same_start =
+                    started.replace((name, pushed.started_at)) == Some((name, pushed.started_at));
+                assert_eq!(is_same_start, !is_delta && since < last, "{name} {total}");
+                last = total;
             }
         }
     }

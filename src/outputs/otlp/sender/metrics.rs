@@ -12,7 +12,7 @@ use tracing::info;
 use super::{
     connection::Connection,
     flush,
-    meters::{Meters, OwnedFamily, points},
+    meters::{Meters, points},
     response::{Disposition, Retry},
 };
 use crate::{
@@ -52,10 +52,10 @@ pub async fn run(
     let flush_timeout = connection.timing.flush_timeout;
     let mut pusher = MetricPusher {
         schedule: Schedule::new(settings.metric_interval, now.monotonic),
+        meters: Meters::new(resource::of(&settings, None, None), settings.temporality),
         connection,
         settings,
         source,
-        meters: None,
     };
     let pushing = pusher.push_until_stopped(&stop);
     flush(Signal::Metrics, flush_timeout, &stop, pushing).await;
@@ -66,7 +66,7 @@ struct MetricPusher {
     source: MetricSource,
     connection: Connection,
     schedule: Schedule,
-    meters: Option<Meters>,
+    meters: Meters,
 }
 
 impl MetricPusher {
@@ -102,28 +102,23 @@ impl MetricPusher {
 
     /// Sends the metrics. Returns the failure if the push is to be repeated.
     async fn push(&mut self, snapshot: &Arc<Snapshot>, now: Moment) -> Option<Retry> {
-        let mut families: Vec<OwnedFamily> = Vec::new();
-        let (options, outputs) = (self.source.options, &self.source.outputs);
-        metrics::visit(snapshot, options, outputs, now, |it| {
-            families.push(it.into());
-        });
         let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
         let resource = resource::of(&self.settings, identity, vm_name);
-        let temporality = self.settings.temporality;
-        let meters = self.meters.take();
-        let meters = meters.unwrap_or_else(|| Meters::new(resource.clone(), temporality));
-        let collected = self
-            .meters
-            .insert(meters.observe(resource, families))
-            .collect();
-        let collected = match collected {
+        self.meters.set_resource(resource);
+        let (options, outputs) = (self.source.options, &self.source.outputs);
+        metrics::visit(snapshot, options, outputs, now, |family| {
+            self.meters.observe(family);
+        });
+        let collected = match self.meters.collect() {
             Ok(collected) => collected,
             Err(message) => {
                 self.connection.failed(ExportFailure::Rejected, &message);
                 return None;
             }
         };
-        let exporting = self.connection.export_metrics(&collected, temporality);
+        let exporting = self
+            .connection
+            .export_metrics(&collected, self.settings.temporality);
         match exporting.await {
             Disposition::Accepted { rejected, message } => {
                 self.accepted(points(&collected), rejected, &message);
