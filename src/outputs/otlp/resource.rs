@@ -10,7 +10,7 @@ use opentelemetry_sdk::Resource;
 use uuid::{Uuid, uuid};
 
 use super::settings::OtlpSettings;
-use crate::azure::Identity;
+use crate::{azure::Identity, core::snapshot::Snapshot};
 
 pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
 /// Default of `service.name`.
@@ -19,11 +19,8 @@ pub(crate) const SERVICE: &str = "azure-scheduled-events-exporter";
 const NAMESPACE: Uuid = uuid!("4d63009a-8d0f-11ee-aad7-4c796ed8e320");
 
 /// Without the SDK's detectors, which read the environment.
-pub(super) fn of(
-    settings: &OtlpSettings,
-    identity: Option<&Identity>,
-    vm_name: Option<&str>,
-) -> Resource {
+pub(super) fn of(settings: &OtlpSettings, snapshot: &Snapshot) -> Resource {
+    let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
     let attributes = attributes(settings, identity, vm_name).into_iter();
     let attributes = attributes.map(|(name, value)| KeyValue::new(name, value));
     Resource::builder_empty()
@@ -86,7 +83,7 @@ pub(super) fn attributes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outputs::otlp::fixtures::{identity, settings};
+    use crate::outputs::otlp::fixtures::{identity, moment, settings};
 
     #[test]
     fn resource_follows_the_semantic_conventions() {
@@ -109,7 +106,12 @@ mod tests {
             ("service.name", "azure-scheduled-events-exporter"),
             ("service.version", env!("CARGO_PKG_VERSION")),
         ];
-        let built = of(&settings(&[]), Some(&identity()), Some("vmss_2"));
+        let snapshot = Snapshot {
+            identity: Some(identity().into()),
+            vm_name: Some("vmss_2".into()),
+            ..Snapshot::empty(None, moment(0))
+        };
+        let built = of(&settings(&[]), &snapshot);
         assert_eq!(built.len(), resource.len());
         assert_eq!(built.schema_url(), Some(SCHEMA_URL));
         let shown: Vec<_> = resource

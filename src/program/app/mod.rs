@@ -43,7 +43,7 @@ use crate::{
         lifecycle::SavedCursor,
     },
     outputs::{
-        otlp::sender::metrics::MetricSource, output_counters::OutputCounters, web::WebService,
+        otlp::sender::metric_push::MetricSource, output_counters::OutputCounters, web::WebService,
     },
     program::{CommandError, config::Config},
 };

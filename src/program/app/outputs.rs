@@ -17,7 +17,8 @@ use crate::{
         alertmanager::{AlertPusher, Target},
         otlp::{
             sender::{
-                self, Connection, RecordSource, RetryTiming, SignalQueue, metrics::MetricSource,
+                self, CollectorClient, RecordSource, RetryTiming, SignalQueue,
+                metric_push::{self, MetricSource},
             },
             settings::{ExporterSettings, OtlpSettings},
             signal::Signal,
@@ -30,7 +31,7 @@ use crate::{
 
 /// The export by OTLP: a sender for each signal. What is sent of the journal has a queue.
 pub(super) struct OtlpOutput {
-    queues: Vec<(Signal, Arc<SignalQueue>)>,
+    queues: Vec<Arc<SignalQueue>>,
     moved: Arc<Notify>,
 }
 
@@ -66,15 +67,15 @@ impl OtlpOutput {
                 snapshots: source.snapshots.clone(),
                 is_durable,
             };
-            let (connection, stop) = (connect(exporter, clock)?, tasks.stop.clone());
-            let sending = sender::run(connection, Arc::clone(&queue), records, stop);
+            let (client, stop) = (connect(exporter, clock)?, tasks.stop.clone());
+            let sending = sender::run(client, Arc::clone(&queue), records, stop);
             tasks.spawn_output("OTLP sender", sending)?;
-            output.queues.push((signal, queue));
+            output.queues.push(queue);
         }
         if let Some(exporter) = settings.exporter(Signal::Metrics) {
-            let (connection, stop) = (connect(exporter, clock)?, tasks.stop.clone());
-            counters.metrics.set(connection.counts.clone()).ok();
-            let pushing = sender::metrics::run(settings.clone(), connection, source, stop);
+            let (client, stop) = (connect(exporter, clock)?, tasks.stop.clone());
+            counters.metrics.set(client.counts.clone()).ok();
+            let pushing = metric_push::run(settings.clone(), client, source, stop);
             tasks.spawn_output("metric push", pushing)?;
         }
         Ok(output)
@@ -82,7 +83,7 @@ impl OtlpOutput {
 
     /// Sends the new entries of the journal, from which `dropped` have fallen off. Does not wait.
     pub(super) fn update(&self, journal: &Arc<Journal>, dropped: &[Arc<Entry>]) {
-        for (_, queue) in &self.queues {
+        for queue in &self.queues {
             queue.update(journal, dropped);
         }
     }
@@ -91,7 +92,7 @@ impl OtlpOutput {
     pub(super) fn cursors(&self, journal: &Journal) -> BTreeMap<String, SavedCursor> {
         let queues = self.queues.iter();
         queues
-            .map(|(signal, queue)| (signal.name(), queue.saved(journal)))
+            .map(|queue| (queue.signal.name(), queue.saved(journal)))
             .collect()
     }
 
@@ -101,9 +102,9 @@ impl OtlpOutput {
     }
 }
 
-/// The connection to the collector of one signal.
-fn connect(settings: &ExporterSettings, clock: Clock) -> Result<Connection, CommandError> {
-    Connection::new(settings, clock, RetryTiming::default())
+/// The client of the collector of one signal.
+fn connect(settings: &ExporterSettings, clock: Clock) -> Result<CollectorClient, CommandError> {
+    CollectorClient::new(settings, clock, RetryTiming::default())
         .map_err(CommandError::thread("resolves the names of collectors"))
 }
 

@@ -7,7 +7,7 @@ use azure_scheduled_events_exporter::{
     journal::{Entry, Journal},
     lifecycle::{SavedCursor, SavedJournal, Tracker},
     otlp::{
-        sender::{self, Connection, RecordSource, RetryTiming, SignalQueue},
+        sender::{self, CollectorClient, RecordSource, RetryTiming, SignalQueue},
         settings::OtlpSettings,
         signal::Signal,
     },
@@ -88,7 +88,7 @@ impl Sending {
         let (publisher, snapshots) = watch::channel(Arc::new(snapshot));
         let settings = settings(endpoint, environment);
         let exporter = settings.exporter(start.signal).unwrap();
-        let connection = Connection::new(exporter, clock, start.timing).unwrap();
+        let connection = CollectorClient::new(exporter, clock, start.timing).unwrap();
         let source = RecordSource {
             settings,
             snapshots,

@@ -17,57 +17,49 @@ use reqwest::{
     header::{CONTENT_TYPE, HeaderMap},
 };
 
-use super::{
-    answer::gunzip,
-    response::{Disposition, MAX_MESSAGE, MAX_RETRY_AFTER, Retry},
+use super::collector_response::{
+    ExportResult, FailedRequest, MAX_MESSAGE, MAX_RETRY_AFTER, PartialSuccess, RpcStatus, gunzip,
 };
 use crate::{
     http::client::{http::excerpt, url::Secrets},
-    outputs::otlp::settings::ExporterSettings,
-    outputs::output_counters::ExportFailure,
+    outputs::{
+        otlp::{
+            cursor::RequestResult::{self, Accepted, MayBeContent, Refused, Unavailable},
+            settings::ExporterSettings,
+        },
+        output_counters::{
+            DropReason,
+            ExportFailure::{self, NotOtlp, Rejected, Status4xx, Status5xx, Throttled, Timeout},
+        },
+    },
 };
 
 /// The prefix of a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
-/// Names of the status codes, from 0.
-const CODES: [&str; 17] = [
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
+const REFUSED: RequestResult = Refused(DropReason::Rejected);
+/// Name of each status code from 0 on, and what it means.
+const CODES: [(&str, ExportFailure, RequestResult); 17] = [
+    ("OK", Rejected, Accepted),
+    ("CANCELLED", Status5xx, Unavailable),
+    ("UNKNOWN", Status5xx, MayBeContent),
+    ("INVALID_ARGUMENT", Rejected, REFUSED),
+    ("DEADLINE_EXCEEDED", Timeout, Unavailable),
+    ("NOT_FOUND", Rejected, REFUSED),
+    ("ALREADY_EXISTS", Rejected, REFUSED),
+    ("PERMISSION_DENIED", Status4xx, MayBeContent),
+    ("RESOURCE_EXHAUSTED", Throttled, Unavailable),
+    ("FAILED_PRECONDITION", Rejected, REFUSED),
+    ("ABORTED", Status5xx, Unavailable),
+    ("OUT_OF_RANGE", Status5xx, Unavailable),
+    ("UNIMPLEMENTED", Status4xx, MayBeContent),
+    ("INTERNAL", Status5xx, MayBeContent),
+    ("UNAVAILABLE", Status5xx, Unavailable),
+    ("DATA_LOSS", Status5xx, Unavailable),
+    ("UNAUTHENTICATED", Status4xx, MayBeContent),
 ];
 
 /// What Go and C++, Java, and .NET say of a message that is too large. They have no code for it.
 const TOO_LARGE: [&str; 3] = ["larger than", "exceeds maximum size", "exceeds the maximum"];
-
-/// `google.rpc.Status`, as far as it is read.
-#[derive(Clone, PartialEq, Message)]
-struct RpcStatus {
-    #[prost(message, repeated, tag = "3")]
-    details: Vec<RpcDetail>,
-}
-
-/// `google.protobuf.Any`
-#[derive(Clone, PartialEq, Message)]
-struct RpcDetail {
-    #[prost(string, tag = "1")]
-    type_url: String,
-    #[prost(bytes = "bytes", tag = "2")]
-    value: Bytes,
-}
 
 /// `google.rpc.RetryInfo`
 #[derive(Clone, PartialEq, Message)]
@@ -118,61 +110,42 @@ pub(super) async fn read(
             Err(frame) => headers.extend(frame.into_trailers().unwrap_or_default()),
         }
     }
-    let is_compressed = read.first() == Some(&1);
     let message = read.split_off(read.len().min(PREFIX_BYTES)).freeze();
-    let message = if is_compressed {
-        gunzip(&message, max)
-    } else {
-        message
-    };
-    Ok((headers, message))
+    Ok((headers, gunzip(&message, max)))
 }
 
-/// What becomes of the content of a request, by the end of its call.
-pub(super) fn disposition(
+/// How a request ended, by the end of its call.
+pub(super) fn export_result(
     headers: &HeaderMap,
     message: &[u8],
     settings: &ExporterSettings,
     secrets: &Secrets,
-) -> Disposition {
+) -> ExportResult {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let code = text("grpc-status").and_then(|code| code.parse::<usize>().ok());
-    let Some((code, name)) = code.and_then(|code| Some((code, CODES.get(code)?))) else {
+    let Some(&(name, mut reason, mut result)) = code.and_then(|code| CODES.get(code)) else {
         let problem = "the response has no gRPC status".to_owned();
-        return Disposition::Retry(Retry::new(ExportFailure::NotOtlp, problem));
+        return Err(FailedRequest::new(NotOtlp, problem));
     };
-    if code == 0 {
-        return Disposition::accepted(message, secrets);
+    if result == Accepted {
+        return Ok(PartialSuccess::of(message, secrets));
     }
     let said = text("grpc-message").unwrap_or_default();
     let said: Vec<u8> = percent_decode_str(said).collect();
     let said = excerpt(&said, MAX_MESSAGE, secrets);
-    let delay = text("grpc-status-details-bin").and_then(retry_delay);
-    let is_too_large = TOO_LARGE.iter().any(|text| said.contains(text));
+    if reason == Throttled && TOO_LARGE.iter().any(|text| said.contains(text)) {
+        (reason, result) = (ExportFailure::TooLarge, Refused(DropReason::TooLarge));
+    }
     let mut message = format!("gRPC {name}: {said}");
-    if code == 12 {
+    if name == "UNIMPLEMENTED" {
         message.push_str(&settings.pipeline_hint());
     }
-    let (reason, may_be_content) = match code {
-        8 if !is_too_large => (ExportFailure::Throttled, false),
-        4 => (ExportFailure::Timeout, false),
-        1 | 10 | 11 | 14 | 15 => (ExportFailure::Status5xx, false),
-        2 | 13 => (ExportFailure::Status5xx, true),
-        7 | 12 | 16 => (ExportFailure::Status4xx, true),
-        _ => {
-            let reason = if code == 8 {
-                ExportFailure::TooLarge
-            } else {
-                ExportFailure::Rejected
-            };
-            return Disposition::Refused { reason, message };
-        }
-    };
-    Disposition::Retry(Retry {
+    let after = text("grpc-status-details-bin").and_then(retry_delay);
+    Err(FailedRequest {
         reason,
         message,
-        after: delay.map(|delay| delay.min(MAX_RETRY_AFTER)),
-        may_be_content,
+        after: after.map(|delay| delay.min(MAX_RETRY_AFTER)),
+        result,
     })
 }
 
@@ -192,7 +165,7 @@ fn retry_delay(details: &str) -> Option<Duration> {
 mod tests {
     use reqwest::header::HeaderName;
 
-    use super::*;
+    use super::{super::collector_response::RpcDetail, *};
     use crate::outputs::otlp::fixtures::exporter_settings;
 
     fn details(seconds: i64, nanos: i32) -> String {
@@ -205,17 +178,21 @@ mod tests {
             detail("DebugInfo", vec![0xff]),
             detail("RetryInfo", RetryInfo { retry_delay }.encode_to_vec()),
         ];
-        BASE64_STANDARD_NO_PAD.encode(RpcStatus { details }.encode_to_vec())
+        let status = RpcStatus {
+            details,
+            ..RpcStatus::default()
+        };
+        BASE64_STANDARD_NO_PAD.encode(status.encode_to_vec())
     }
 
-    fn of(code: usize, more: &[(&'static str, &str)]) -> Disposition {
+    fn of(code: usize, more: &[(&'static str, &str)]) -> ExportResult {
         let code = code.to_string();
         let headers = more.iter().copied().chain([("grpc-status", &*code)]);
         let headers =
             headers.map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap()));
         let settings = exporter_settings(&[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
         let secrets = Secrets::of(&settings.endpoint);
-        disposition(&headers.collect(), b"", &settings, &secrets)
+        export_result(&headers.collect(), b"", &settings, &secrets)
     }
 
     #[test]
@@ -227,11 +204,11 @@ mod tests {
                 1 | 4 | 8 | 10 | 11 | 14 | 15 | 17 => "in order",
                 _ => "after others",
             };
-            let found = match of(code, &[]) {
-                Disposition::Accepted { .. } => "accepted",
-                Disposition::Refused { .. } => "refused",
-                Disposition::Retry(retry) if retry.may_be_content => "after others",
-                Disposition::Retry(_) => "in order",
+            let found = match of(code, &[]).map_err(|failed| failed.result) {
+                Ok(_) => "accepted",
+                Err(Refused(_)) => "refused",
+                Err(MayBeContent) => "after others",
+                Err(_) => "in order",
             };
             assert_eq!(found, expected, "{code}");
         }
@@ -246,23 +223,15 @@ mod tests {
         ] {
             for padding in ["", "=", "=="] {
                 let details = format!("{}{padding}", details(seconds, nanos));
-                let Disposition::Retry(retry) = of(8, &[("grpc-status-details-bin", &details)])
-                else {
-                    panic!("not retried");
-                };
-                assert_eq!(retry.after, expected);
-                assert_eq!(retry.reason, ExportFailure::Throttled);
+                let failed = of(8, &[("grpc-status-details-bin", &details)]).unwrap_err();
+                assert_eq!((failed.reason, failed.after), (Throttled, expected));
+                assert_eq!(failed.result, Unavailable);
             }
         }
         for unreadable in ["", "?", "AAAA", &details(-1, 0), &details(1, -1)] {
-            let Disposition::Retry(retry) = of(8, &[("grpc-status-details-bin", unreadable)])
-            else {
-                panic!("{unreadable} is not retried");
-            };
-            assert_eq!(
-                (retry.reason, retry.after),
-                (ExportFailure::Throttled, None)
-            );
+            let failed = of(8, &[("grpc-status-details-bin", unreadable)]).unwrap_err();
+            assert_eq!((failed.reason, failed.after), (Throttled, None));
+            assert_eq!(failed.result, Unavailable);
         }
     }
 
@@ -283,12 +252,13 @@ mod tests {
                 "Received message exceeds the maximum configured message size.",
             ),
         ] {
+            let failed = of(8, &[("grpc-message", said)]).unwrap_err();
             let message = format!("gRPC RESOURCE_EXHAUSTED: {decoded}");
-            let reason = ExportFailure::TooLarge;
             assert_eq!(
-                of(8, &[("grpc-message", said)]),
-                Disposition::Refused { reason, message }
+                (failed.message, failed.reason),
+                (message, ExportFailure::TooLarge)
             );
+            assert_eq!(failed.result, Refused(DropReason::TooLarge));
         }
     }
 }

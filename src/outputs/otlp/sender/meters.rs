@@ -93,12 +93,12 @@ impl Meters {
 
     /// The series of another resource are others, whose counters and histograms start with what is new since the last
     /// push.
-    pub(super) fn set_resource(&mut self, resource: Resource) {
-        if self.resource != resource {
+    pub(super) fn set_resource(&mut self, resource: &Resource) {
+        if self.resource != *resource {
             *self = Self {
                 added: mem::take(&mut self.added),
                 recorded: mem::take(&mut self.recorded),
-                ..Self::new(resource, self.temporality)
+                ..Self::new(resource.clone(), self.temporality)
             };
         }
     }
@@ -187,7 +187,7 @@ impl Meters {
 }
 
 /// The number of data points. The instruments have no other kinds.
-pub(super) fn points(metrics: &ResourceMetrics) -> u64 {
+pub(super) fn points(metrics: &ResourceMetrics) -> usize {
     let metrics = metrics.scope_metrics().flat_map(ScopeMetrics::metrics);
     let points = metrics.map(|metric| match metric.data() {
         AggregatedMetrics::F64(MetricData::Gauge(gauge)) => gauge.data_points().count(),
@@ -195,7 +195,7 @@ pub(super) fn points(metrics: &ResourceMetrics) -> u64 {
         AggregatedMetrics::F64(MetricData::Histogram(it)) => it.data_points().count(),
         _ => 0,
     });
-    points.sum::<usize>() as u64
+    points.sum()
 }
 
 /// The SDK still has the series of the last push while those of the next one are observed. The least and the greatest
@@ -325,7 +325,7 @@ mod tests {
         let mut meters = Meters::new(resource("a"), Temporality::Cumulative);
         for series in [0..200, 200..400, 0..10_000, 10_000..20_000, 0..10, 0..0] {
             meters.observe(&gauge(series.clone()));
-            assert_eq!(pushed(&meters).gauge, Vec::from_iter(series));
+            assert_eq!(pushed(&meters).gauge, series.collect::<Vec<_>>());
         }
     }
 
@@ -343,7 +343,7 @@ mod tests {
                 ("b", 9_000, 5, 12),
                 ("c", 1, 12, 15),
             ] {
-                meters.set_resource(resource(name));
+                meters.set_resource(&resource(name));
                 meters.observe(&gauge(0..series));
                 meters.observe(&Family::single(metric(Kind::Counter), Some(total)));
                 let (durations, metric) = (histogram(0..total), metric(Kind::Histogram));

@@ -1,22 +1,19 @@
-//! Sends the spans, or log records, of the journal to the collector of a signal, one request at a time; [`metrics`]
-//! pushes the metrics, which are no part of the journal. Each signal has a [`Connection`].
+//! Sends the spans, or log records, of the journal to the collector of a signal, one request at a time; [`metric_push`]
+//! pushes the metrics, which are no part of the journal. Each signal has a [`CollectorClient`].
 //!
 //! The [cursor](super::cursor) decides what the next request has. At shutdown the rest is sent for up to
 //! [`RetryTiming::flush_timeout`], and otherwise stays in the journal.
 
-mod answer;
-mod connection;
+mod collector_client;
+mod collector_response;
 mod grpc;
 mod meters;
-pub mod metrics;
-mod queue;
-mod response;
-mod sent;
-mod transport;
+pub mod metric_push;
+mod signal_queue;
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
-use opentelemetry_sdk::{logs::SdkLogRecord, trace::SpanData};
+use opentelemetry_sdk::{logs::SdkLogRecord, metrics::data::ResourceMetrics, trace::SpanData};
 use tokio::{
     sync::watch,
     time::{sleep, timeout},
@@ -24,17 +21,17 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::response::{Disposition, Retry};
+use self::collector_response::{FailedRequest, PartialSuccess};
 pub use self::{
-    connection::{Connection, RetryTiming},
-    queue::SignalQueue,
+    collector_client::{CollectorClient, RetryTiming},
+    signal_queue::SignalQueue,
 };
 use super::{
     cursor::RequestResult, log_record, resource, settings::OtlpSettings, signal::Signal, trace,
 };
 use crate::{
     core::{journal::Entry, snapshot::Snapshot},
-    outputs::output_counters::{DropReason, ExportFailure},
+    outputs::output_counters::ExportFailure,
 };
 
 /// Between two attempts while the exporter stops.
@@ -45,6 +42,7 @@ const MAX_SHUTDOWN_BACKOFF: Duration = Duration::from_millis(500);
 enum Records {
     Spans(Vec<SpanData>),
     Logs(Vec<SdkLogRecord>),
+    Metrics(ResourceMetrics),
 }
 
 impl Records {
@@ -68,8 +66,28 @@ impl Records {
         let count = match self {
             Self::Spans(spans) => spans.len(),
             Self::Logs(records) => records.len(),
+            Self::Metrics(metrics) => meters::points(metrics),
         };
         count as u64
+    }
+
+    /// Writes one line for each span and log record that a collector has accepted, so that the log leads to the trace.
+    fn log_sent(&self) {
+        match self {
+            Self::Spans(spans) => spans.iter().for_each(|span| {
+                info!(
+                    trace_id = %span.span_context.trace_id(),
+                    span_id = %span.span_context.span_id(),
+                    span = %span.name,
+                    "span sent"
+                );
+            }),
+            Self::Logs(records) => records.iter().for_each(|record| {
+                let trace_id = record.trace_context().map(|it| it.trace_id.to_string());
+                info!(trace_id, event = record.event_name(), "log record sent");
+            }),
+            Self::Metrics(_) => {}
+        }
     }
 }
 
@@ -84,13 +102,13 @@ pub struct RecordSource {
 
 /// Sends until `stop` is cancelled, then the rest.
 pub async fn run(
-    mut connection: Connection,
+    mut client: CollectorClient,
     queue: Arc<SignalQueue>,
     source: RecordSource,
     stop: CancellationToken,
 ) {
-    connection.counts = queue.counts();
-    let settings = connection.settings();
+    client.counts = queue.counts();
+    let settings = client.settings();
     let signal = settings.signal;
     let is_durable = source.is_durable;
     info!(
@@ -100,9 +118,9 @@ pub async fn run(
         "{} export enabled",
         signal.as_str()
     );
-    let flush_timeout = connection.timing.flush_timeout;
+    let flush_timeout = client.timing.flush_timeout;
     let mut sender = Sender {
-        connection,
+        client,
         queue: Arc::clone(&queue),
         source,
         stop: stop.clone(),
@@ -140,7 +158,7 @@ async fn flush(
 }
 
 struct Sender {
-    connection: Connection,
+    client: CollectorClient,
     queue: Arc<SignalQueue>,
     source: RecordSource,
     stop: CancellationToken,
@@ -162,11 +180,11 @@ impl Sender {
                 } else {
                     self.probe().await;
                 }
-            } else if let Err(retry) = self.send(&entries).await {
+            } else if let Err(failed) = self.send(&entries).await {
                 if self.stop.is_cancelled() && self.source.is_durable {
                     return;
                 }
-                self.back_off(&retry).await;
+                self.back_off(&failed).await;
             }
         }
     }
@@ -175,14 +193,14 @@ impl Sender {
     async fn may_send(&self) -> bool {
         tokio::select! {
             biased;
-            () = self.connection.permitted() => return true,
+            () = self.client.permitted() => return true,
             () = self.stop.cancelled() => {}
         }
         // What is on disk is sent after the next start.
         if self.source.is_durable || self.queue.counts().borrow().spooled == 0 {
             return false;
         }
-        self.connection.permitted().await;
+        self.client.permitted().await;
         true
     }
 
@@ -196,118 +214,90 @@ impl Sender {
     /// Sends an empty request, until one is accepted. What is added does not wait for that.
     async fn probe(&mut self) {
         let result = tokio::select! {
-            result = self.connection.probe() => result,
-            () = self.queue.added() => return self.connection.failures = 0,
+            result = self.client.probe() => result,
+            () = self.queue.added() => return self.client.failures = 0,
             () = self.stop.cancelled() => return,
         };
         self.is_probed = result.is_ok();
-        if let Err(retry) = result {
-            self.back_off(&retry).await;
+        if let Err(failed) = result {
+            self.back_off(&failed).await;
         }
     }
 
     /// What is added ends our own backoff, which begins anew, since a Spot VM has only seconds.
-    async fn back_off(&mut self, retry: &Retry) {
-        let delay = self.connection.retry_delay(retry);
+    async fn back_off(&mut self, failed: &FailedRequest) {
+        let delay = self.client.retry_delay(failed);
         if self.stop.is_cancelled() {
             return sleep(delay.min(MAX_SHUTDOWN_BACKOFF)).await;
         }
         tokio::select! {
             () = sleep(delay) => {}
-            () = self.queue.added() => self.connection.failures = 0,
+            () = self.queue.added() => self.client.failures = 0,
             () = self.stop.cancelled() => {}
         }
     }
 
-    async fn send(&mut self, entries: &[Arc<Entry>]) -> Result<(), Retry> {
-        let RecordSource {
-            settings,
-            snapshots,
-            ..
-        } = &self.source;
-        let snapshot = Arc::clone(&snapshots.borrow());
-        let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
-        let resource = resource::of(settings, identity, vm_name);
+    async fn send(&mut self, entries: &[Arc<Entry>]) -> Result<(), FailedRequest> {
+        let snapshot = Arc::clone(&self.source.snapshots.borrow());
+        let resource = resource::of(&self.source.settings, &snapshot);
         let records = Records::of(self.queue.signal, entries, &snapshot);
-        let disposition = match &records {
-            Records::Spans(spans) => {
-                let spans = spans.clone();
-                self.connection.export_spans(spans, &resource).await
-            }
-            Records::Logs(records) => self.connection.export_logs(records, &resource).await,
-        };
-        self.is_probed |= !matches!(disposition, Disposition::Retry(_));
-        match disposition {
-            Disposition::Accepted { rejected, message } => {
-                self.accepted(&records, rejected, &message);
-                Ok(())
-            }
-            Disposition::Refused { reason, message } => {
-                self.refused(&records, reason, &message);
-                Ok(())
-            }
-            Disposition::Retry(retry) => {
-                self.failed(&retry);
-                Err(retry)
+        match self.client.export(&records, &resource).await {
+            Ok(partial) => self.accepted(&records, &partial),
+            Err(failed) if failed.is_refused() => self.refused(&records, &failed),
+            Err(failed) => {
+                self.failed(&failed);
+                return Err(failed);
             }
         }
+        self.is_probed = true;
+        self.client.recovered();
+        Ok(())
     }
 
-    fn accepted(&mut self, records: &Records, rejected: u64, message: &str) {
-        self.connection.recovered();
+    fn accepted(&self, records: &Records, partial: &PartialSuccess) {
         let count = records.count();
-        let rejected = rejected.min(count);
+        let rejected = partial.rejected(count);
         if rejected > 0 {
             self.count(ExportFailure::PartialSuccess);
             warn!(
                 rejected,
                 of = count,
-                message,
+                message = partial.error_message,
                 "collector rejected part of the {}, dropped",
                 self.queue.signal.records()
             );
         }
         // A partial success does not name the rejected ones.
         if rejected < count {
-            sent::log_sent(records);
+            records.log_sent();
         }
         let result = RequestResult::Accepted;
         self.queue.complete(result, count - rejected, rejected);
     }
 
-    fn refused(&mut self, records: &Records, reason: ExportFailure, message: &str) {
-        self.connection.recovered();
-        self.count(reason);
-        let result = RequestResult::Refused(match reason {
-            ExportFailure::TooLarge => DropReason::TooLarge,
-            _ => DropReason::Rejected,
-        });
-        let dropped = self.queue.complete(result, 0, 0);
+    fn refused(&self, records: &Records, failed: &FailedRequest) {
+        self.count(failed.reason);
+        let dropped = self.queue.complete(failed.result, 0, 0);
         let effect = if dropped.is_empty() {
             "sending each change alone"
         } else {
             "dropped"
         };
         warn!(
-            reason = reason.as_str(),
+            reason = failed.reason.as_str(),
             count = records.count(),
-            error = message,
+            error = failed.message,
             "collector rejected {}, {effect}",
             self.queue.signal.records(),
         );
     }
 
-    fn failed(&self, retry: &Retry) {
-        let result = if retry.may_be_content {
-            RequestResult::MayBeContent
-        } else {
-            RequestResult::Unavailable
-        };
-        for (count, reason) in self.queue.complete(result, 0, 0) {
+    fn failed(&self, failed: &FailedRequest) {
+        for (count, reason) in self.queue.complete(failed.result, 0, 0) {
             warn!(
                 reason = reason.as_str(),
                 count,
-                error = retry.message,
+                error = failed.message,
                 "unsent {} dropped",
                 self.queue.signal.records()
             );
@@ -315,7 +305,7 @@ impl Sender {
     }
 
     fn count(&self, reason: ExportFailure) {
-        let counts = &self.connection.counts;
+        let counts = &self.client.counts;
         counts.send_modify(|counts| counts.fail(reason));
     }
 }

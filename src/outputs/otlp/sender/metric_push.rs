@@ -5,15 +5,14 @@
 
 use std::sync::Arc;
 
+use opentelemetry_sdk::Resource;
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::{
-    connection::Connection,
-    flush,
-    meters::{Meters, points},
-    response::{Disposition, Retry},
+    Records, collector_client::CollectorClient, collector_response::FailedRequest, flush,
+    meters::Meters,
 };
 use crate::{
     base::time::Moment,
@@ -37,23 +36,23 @@ pub struct MetricSource {
 /// Pushes until `stop` is cancelled, then the last values.
 pub async fn run(
     settings: OtlpSettings,
-    connection: Connection,
+    client: CollectorClient,
     source: MetricSource,
     stop: CancellationToken,
 ) {
-    let exporter = connection.settings();
+    let exporter = client.settings();
     info!(
         endpoint = exporter.shown_endpoint(),
         gzip = exporter.gzip,
         interval_ms = settings.metric_interval.as_millis(),
         "metric export enabled"
     );
-    let now = connection.clock.now();
-    let flush_timeout = connection.timing.flush_timeout;
+    let now = client.clock.now();
+    let flush_timeout = client.timing.flush_timeout;
     let mut pusher = MetricPusher {
         schedule: Schedule::new(settings.metric_interval, now.monotonic),
-        meters: Meters::new(resource::of(&settings, None, None), settings.temporality),
-        connection,
+        meters: Meters::new(Resource::builder_empty().build(), settings.temporality),
+        client,
         settings,
         source,
     };
@@ -64,7 +63,7 @@ pub async fn run(
 struct MetricPusher {
     settings: OtlpSettings,
     source: MetricSource,
-    connection: Connection,
+    client: CollectorClient,
     schedule: Schedule,
     meters: Meters,
 }
@@ -73,22 +72,22 @@ impl MetricPusher {
     async fn push_until_stopped(&mut self, stop: &CancellationToken) {
         tokio::select! {
             // A push follows in any case.
-            _ = self.connection.probe() => {}
+            _ = self.client.probe() => {}
             () = stop.cancelled() => {}
         }
         loop {
-            self.connection.permitted().await;
+            self.client.permitted().await;
             let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&self.source.snapshots.borrow_and_update());
-            let now = self.connection.clock.now();
+            let now = self.client.clock.now();
             let wait = self.schedule.due_at(&snapshot) - now.monotonic;
             if is_last || wait.is_zero() {
-                let retry = self.push(&snapshot, now).await;
+                let failed = self.push(&snapshot, now).await;
                 if is_last {
                     return;
                 }
-                let delay = retry.as_ref().map(|it| self.connection.retry_delay(it));
-                let now = self.connection.clock.now().monotonic;
+                let delay = failed.as_ref().map(|it| self.client.retry_delay(it));
+                let now = self.client.clock.now().monotonic;
                 self.schedule.pushed(&snapshot, now, delay);
                 continue;
             }
@@ -101,44 +100,40 @@ impl MetricPusher {
     }
 
     /// Sends the metrics. Returns the failure if the push is to be repeated.
-    async fn push(&mut self, snapshot: &Arc<Snapshot>, now: Moment) -> Option<Retry> {
-        let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
-        let resource = resource::of(&self.settings, identity, vm_name);
-        self.meters.set_resource(resource);
+    async fn push(&mut self, snapshot: &Arc<Snapshot>, now: Moment) -> Option<FailedRequest> {
+        let resource = resource::of(&self.settings, snapshot);
+        self.meters.set_resource(&resource);
         let (options, outputs) = (self.source.options, &self.source.outputs);
         metrics::visit(snapshot, options, outputs, now, |family| {
             self.meters.observe(family);
         });
-        let collected = match self.meters.collect() {
-            Ok(collected) => collected,
+        let records = match self.meters.collect() {
+            Ok(collected) => Records::Metrics(collected),
             Err(message) => {
-                self.connection.failed(ExportFailure::Rejected, &message);
+                self.client.failed(ExportFailure::Rejected, &message);
                 return None;
             }
         };
-        let exporting = self
-            .connection
-            .export_metrics(&collected, self.settings.temporality);
-        match exporting.await {
-            Disposition::Accepted { rejected, message } => {
-                self.accepted(points(&collected), rejected, &message);
+        match self.client.export(&records, &resource).await {
+            Ok(partial) => {
+                // Which points a collector rejected is not known: they must not be sent again.
+                let points = records.count();
+                let rejected = partial.rejected(points);
+                let counts = &self.client.counts;
+                counts.send_modify(|counts| counts.exported += points - rejected);
+                if rejected == 0 {
+                    self.client.recovered();
+                } else {
+                    let message = partial.error_message;
+                    let message = format!("{rejected} of {points} points rejected: {message}");
+                    self.client.failed(ExportFailure::PartialSuccess, &message);
+                }
             }
-            Disposition::Refused { reason, message } => self.connection.failed(reason, &message),
-            Disposition::Retry(retry) => return Some(retry),
+            Err(failed) if failed.is_refused() => {
+                self.client.failed(failed.reason, &failed.message);
+            }
+            Err(failed) => return Some(failed),
         }
         None
-    }
-
-    /// Which points a collector rejected is not known: they must not be sent again.
-    fn accepted(&mut self, points: u64, rejected: u64, message: &str) {
-        let rejected = rejected.min(points);
-        let counts = &self.connection.counts;
-        counts.send_modify(|counts| counts.exported += points - rejected);
-        if rejected == 0 {
-            return self.connection.recovered();
-        }
-        let message = format!("{rejected} of {points} points rejected: {message}");
-        self.connection
-            .failed(ExportFailure::PartialSuccess, &message);
     }
 }

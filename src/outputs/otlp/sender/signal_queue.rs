@@ -26,7 +26,7 @@ use crate::{
 /// No call blocks.
 #[derive(Debug)]
 pub struct SignalQueue {
-    pub(super) signal: Signal,
+    pub(crate) signal: Signal,
     progress: Mutex<(Cursor, Arc<Journal>)>,
     added: Notify,
     moved: Arc<Notify>,
