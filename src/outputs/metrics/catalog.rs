@@ -2,36 +2,21 @@
 //!
 //! The exposition uses this table. Tests check the README, the dashboards and the rules against it.
 
-use prometheus_client::{metrics::MetricType, registry::Unit};
+use prometheus_client::registry::Unit;
+
+pub use prometheus_client::metrics::MetricType;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
     /// The name as scraped. That of a histogram has no `_bucket`, `_sum` or `_count`.
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: MetricType,
     /// In UCUM (<https://ucum.org>), with annotations for what is counted. Empty for a state, a number that counts
     /// nothing, and 1: receivers of OTLP append `_ratio` to the name of a gauge with the unit `1`.
     pub unit: &'static str,
     /// In the order of the exposition.
     pub labels: &'static [&'static str],
     pub help: &'static str,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
-}
-
-impl Kind {
-    pub(super) fn metric_type(self) -> MetricType {
-        match self {
-            Self::Counter => MetricType::Counter,
-            Self::Gauge => MetricType::Gauge,
-            Self::Histogram => MetricType::Histogram,
-        }
-    }
 }
 
 impl Metric {
@@ -54,8 +39,8 @@ macro_rules! event_labels {
 macro_rules! catalog {
     ($($constant:ident = $name:literal, $kind:ident, $unit:literal, $labels:expr, $help:literal;)*) => {
         $(
-            pub(super) const $constant: Metric =
-                Metric { name: $name, kind: Kind::$kind, unit: $unit, labels: $labels, help: $help };
+            pub(in crate::outputs) const $constant: Metric =
+                Metric { name: $name, kind: MetricType::$kind, unit: $unit, labels: $labels, help: $help };
         )*
         /// All metrics, in the order of their names.
         pub const ALL: &[Metric] = &[$($constant),*];
@@ -193,7 +178,7 @@ mod tests {
         );
         for metric in ALL {
             assert_eq!(
-                metric.kind == Kind::Counter,
+                metric.kind == MetricType::Counter,
                 metric.name.ends_with("_total"),
                 "{}",
                 metric.name

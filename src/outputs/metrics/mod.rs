@@ -6,21 +6,24 @@
 pub mod catalog;
 mod collector;
 pub mod exposition;
-pub(super) mod family;
-mod process;
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, prometheus_text, text},
+    encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet, prometheus_text, text},
+    metrics::exemplar::CounterWithExemplar,
     registry::Registry,
 };
 
-use self::{collector::Scrape, exposition::Format, family::Family};
+pub(super) use self::collector::Scrape;
+use self::{
+    catalog::{Metric, MetricType},
+    exposition::Format,
+};
 use crate::{
     base::time::Moment,
-    core::snapshot::{SeriesScope, Snapshot},
+    core::snapshot::{ExemplarCounter, Histogram, SeriesScope, Snapshot},
     outputs::output_counters::OutputCounters,
 };
 
@@ -67,26 +70,122 @@ impl Collector for Scrape {
     }
 }
 
-/// Gives the families of [`render`] to `visit`, without that of the identity: receivers of OTLP make `target_info` of the
-/// resource.
-pub(super) fn visit(
-    snapshot: &Arc<Snapshot>,
-    options: MetricsOptions,
-    outputs: &Arc<OutputCounters>,
-    now: Moment,
-    mut visit: impl FnMut(&Family<'_>),
-) {
-    let scrape = Scrape {
-        snapshot: Arc::clone(snapshot),
-        options,
-        outputs: Arc::clone(outputs),
-        now,
-    };
-    let visited = scrape.write(&mut |family| {
-        if family.metric.name != catalog::VM_INFO.name {
-            visit(&family);
+/// A name of the catalog, and the value.
+pub(super) type Label<'a> = (&'static str, Cow<'a, str>);
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SampleValue<'a> {
+    /// Not negative in a counter.
+    Int(i64),
+    Float(f64),
+    /// The trace of the last event is the exemplar. Text 0.0.4 has none.
+    Events(&'a ExemplarCounter),
+    Histogram(&'a Histogram),
+}
+
+/// A metric of the catalog with its samples, for both back ends. It is not written without samples.
+#[derive(Debug)]
+pub(super) struct Family<'a> {
+    pub(super) metric: &'static Metric,
+    pub(super) samples: Vec<(Vec<Label<'a>>, SampleValue<'a>)>,
+}
+
+impl<'a> Family<'a> {
+    pub(super) fn new<L: Into<Vec<Label<'a>>>, V: Into<SampleValue<'a>>>(
+        metric: &'static Metric,
+        samples: impl IntoIterator<Item = (L, V)>,
+    ) -> Self {
+        let samples = samples.into_iter();
+        let samples = samples.map(|(labels, value)| (labels.into(), value.into()));
+        Self {
+            metric,
+            samples: samples.collect(),
         }
-        Ok(())
-    });
-    debug_assert!(visited.is_ok(), "the visitor does not fail");
+    }
+
+    /// Without labels; without a sample if the value is unknown.
+    pub(super) fn single(
+        metric: &'static Metric,
+        value: Option<impl Into<SampleValue<'a>>>,
+    ) -> Self {
+        Self::new(metric, value.map(|value| ([], value)))
+    }
+
+    fn encode_text(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        if self.samples.is_empty() {
+            return Ok(());
+        }
+        let (name, unit) = self.metric.stem_and_unit();
+        let Metric { help, kind, .. } = *self.metric;
+        let mut encoder = encoder.encode_descriptor(name, help, unit, kind)?;
+        let is_counter = kind == MetricType::Counter;
+        self.samples.iter().try_for_each(|(labels, value)| {
+            encode(encoder.encode_family(labels)?, *value, is_counter)
+        })
+    }
+}
+
+fn encode(mut encoder: MetricEncoder<'_>, value: SampleValue<'_>, is_counter: bool) -> fmt::Result {
+    match value {
+        SampleValue::Events(ExemplarCounter {
+            count,
+            last: Some(last),
+        }) if *count > 0 => {
+            let trace_id = format!("{:032x}", u128::from_be_bytes(last.id.trace_id()));
+            let counter = CounterWithExemplar::<[(&str, String); 1]>::default();
+            counter.inc_by(count - 1, None, None);
+            counter.inc_by(1, Some([("trace_id", trace_id)]), None);
+            counter.encode(encoder)
+        }
+        SampleValue::Events(counter) => encode(encoder, counter.count.into(), is_counter),
+        SampleValue::Int(value) if is_counter => {
+            encoder.encode_counter::<NoLabelSet, u64, f64>(&value.unsigned_abs(), None)
+        }
+        SampleValue::Float(value) if is_counter => {
+            encoder.encode_counter::<NoLabelSet, f64, f64>(&value, None)
+        }
+        SampleValue::Int(value) => encoder.encode_gauge(&value),
+        SampleValue::Float(value) => encoder.encode_gauge(&value),
+        SampleValue::Histogram(histogram) => {
+            let buckets: Vec<_> = histogram.buckets().collect();
+            let (sum, count) = (histogram.sum(), histogram.count());
+            encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+        }
+    }
+}
+
+impl From<bool> for SampleValue<'_> {
+    fn from(value: bool) -> Self {
+        Self::Int(value.into())
+    }
+}
+
+impl From<i64> for SampleValue<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<u64> for SampleValue<'_> {
+    fn from(value: u64) -> Self {
+        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<f64> for SampleValue<'_> {
+    fn from(value: f64) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl<'a> From<&'a ExemplarCounter> for SampleValue<'a> {
+    fn from(counter: &'a ExemplarCounter) -> Self {
+        Self::Events(counter)
+    }
+}
+
+impl<'a> From<&'a Histogram> for SampleValue<'a> {
+    fn from(histogram: &'a Histogram) -> Self {
+        Self::Histogram(histogram)
+    }
 }

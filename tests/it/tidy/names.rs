@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use azure_scheduled_events_exporter::metrics::catalog::{self, Kind};
+use azure_scheduled_events_exporter::metrics::catalog::{self, MetricType};
 
 use super::{Source, below, root};
 
@@ -46,7 +46,7 @@ fn is_known(name: &str) -> bool {
         .iter()
         .any(|metric| match name.strip_prefix(metric.name) {
             Some("") => true,
-            Some("_bucket" | "_sum" | "_count") => metric.kind == Kind::Histogram,
+            Some("_bucket" | "_sum" | "_count") => metric.kind == MetricType::Histogram,
             _ => false,
         })
 }

@@ -8,7 +8,7 @@ use azure_scheduled_events_exporter::{
     cli::Cli,
     document::AnomalyKind,
     lifecycle::Outcome,
-    metrics::catalog::{self, Kind, Metric},
+    metrics::catalog::{self, Metric, MetricType},
     output_counters::{DropReason, ExportFailure},
     snapshot::ApprovalResult,
 };
@@ -51,8 +51,8 @@ fn metric(metric: &Metric) -> String {
         format!("{{{labels}}}")
     };
     let kind = match metric.kind {
-        Kind::Histogram => "Histogram. ",
-        Kind::Counter | Kind::Gauge => "",
+        MetricType::Histogram => "Histogram. ",
+        _ => "",
     };
     let name = format!("{}{labels}", metric.name);
     row([

@@ -16,9 +16,8 @@ use crate::{
         snapshot::Snapshot,
     },
     outputs::metrics::{
-        MetricsOptions,
+        Family, Label, MetricsOptions,
         catalog::{self, Metric},
-        family::{Family, Label},
     },
 };
 

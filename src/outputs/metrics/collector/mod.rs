@@ -6,11 +6,11 @@ mod outputs;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use metrics_process::collector::{Metrics, collect};
+
 use super::{
-    MetricsOptions,
+    Family, Label, MetricsOptions,
     catalog::{self, Metric},
-    family::{Family, Label},
-    process,
 };
 use crate::{
     azure::event::{EventScope, EventType},
@@ -29,22 +29,22 @@ use crate::{
 pub(super) type Write<'w> = dyn FnMut(Family<'_>) -> fmt::Result + 'w;
 
 #[derive(Debug)]
-pub(super) struct Scrape {
-    pub(super) snapshot: Arc<Snapshot>,
-    pub(super) options: MetricsOptions,
-    pub(super) outputs: Arc<OutputCounters>,
-    pub(super) now: Moment,
+pub(in crate::outputs) struct Scrape {
+    pub(in crate::outputs) snapshot: Arc<Snapshot>,
+    pub(in crate::outputs) options: MetricsOptions,
+    pub(in crate::outputs) outputs: Arc<OutputCounters>,
+    pub(in crate::outputs) now: Moment,
 }
 
 impl Scrape {
     /// In the order of the catalog. There may be thousands of events: their families are written one by one.
-    pub(super) fn write(&self, write: &mut Write<'_>) -> fmt::Result {
+    pub(in crate::outputs) fn write(&self, write: &mut Write<'_>) -> fmt::Result {
         events::write(&self.snapshot, self.options, self.now, write)?;
         let mut families: Vec<_> = self.polling().into_iter().chain(self.events()).collect();
         families.extend(outputs::families(&self.snapshot, &self.outputs));
         families.sort_unstable_by_key(|family| family.metric.name);
         if self.options.process {
-            families.extend(process::families());
+            families.extend(process());
         } else {
             families.retain(|family| family.metric.name != catalog::BUILD_INFO.name);
         }
@@ -187,6 +187,34 @@ fn build_info() -> Family<'static> {
         ("rustc", env!("BUILD_RUSTC").into()),
     ];
     Family::new(&catalog::BUILD_INFO, [(labels, true)])
+}
+
+fn process<'a>() -> impl Iterator<Item = Family<'a>> {
+    let Metrics {
+        cpu_seconds_total,
+        open_fds,
+        max_fds,
+        virtual_memory_bytes,
+        virtual_memory_max_bytes,
+        resident_memory_bytes,
+        start_time_seconds,
+        threads,
+    } = collect();
+    let cpu = Family::single(&catalog::PROCESS_CPU, cpu_seconds_total);
+    let gauges = [
+        (&catalog::PROCESS_MAX_FDS, max_fds),
+        (&catalog::PROCESS_OPEN_FDS, open_fds),
+        (&catalog::PROCESS_RESIDENT_MEMORY, resident_memory_bytes),
+        (&catalog::PROCESS_START_TIME, start_time_seconds),
+        (&catalog::PROCESS_THREADS, threads),
+        (&catalog::PROCESS_VIRTUAL_MEMORY, virtual_memory_bytes),
+        (
+            &catalog::PROCESS_VIRTUAL_MEMORY_MAX,
+            virtual_memory_max_bytes,
+        ),
+    ];
+    let gauges = gauges.map(|(metric, value)| Family::single(metric, value.map(|it| it as f64)));
+    [cpu].into_iter().chain(gauges)
 }
 
 fn type_label(event_type: &TypeLabel) -> Label<'_> {

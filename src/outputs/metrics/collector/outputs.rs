@@ -9,8 +9,8 @@ use crate::{
     core::snapshot::Snapshot,
     outputs::{
         metrics::{
+            Family,
             catalog::{self, Metric},
-            family::Family,
         },
         output_counters::{ExportCounts, OutputCounters},
     },

@@ -26,8 +26,8 @@ use crate::{
     core::snapshot::Histogram,
     outputs::{
         metrics::{
-            catalog::{Kind, Metric},
-            family::{Family, Label, SampleValue},
+            Family, Label, SampleValue,
+            catalog::{Metric, MetricType},
         },
         otlp::resource::scope,
     },
@@ -119,13 +119,13 @@ impl Meters {
                     continue;
                 }
             };
-            if metric.kind == Kind::Counter {
+            if metric.kind == MetricType::Counter {
                 self.add(metric, &attributes, number);
             } else {
                 gauge.push((attributes, number));
             }
         }
-        if metric.kind == Kind::Gauge {
+        if metric.kind == MetricType::Gauge {
             self.set(metric, gauge);
         }
     }
@@ -256,14 +256,14 @@ mod tests {
     use super::*;
     use crate::outputs::metrics::catalog;
 
-    fn metric(kind: Kind) -> &'static Metric {
+    fn metric(kind: MetricType) -> &'static Metric {
         let metric = catalog::ALL.iter().find(|it| it.kind == kind);
         metric.unwrap()
     }
 
     fn gauge(series: Range<u32>) -> Family<'static> {
         let sample = |number: u32| (vec![("name", number.to_string().into())], true);
-        Family::new(metric(Kind::Gauge), series.map(sample))
+        Family::new(metric(MetricType::Gauge), series.map(sample))
     }
 
     fn histogram(tenths: Range<u64>) -> Histogram {
@@ -345,8 +345,8 @@ mod tests {
             ] {
                 meters.set_resource(&resource(name));
                 meters.observe(&gauge(0..series));
-                meters.observe(&Family::single(metric(Kind::Counter), Some(total)));
-                let (durations, metric) = (histogram(0..total), metric(Kind::Histogram));
+                meters.observe(&Family::single(metric(MetricType::Counter), Some(total)));
+                let (durations, metric) = (histogram(0..total), metric(MetricType::Histogram));
                 meters.observe(&Family::new(metric, [([], &durations)]));
                 let pushed = pushed(&meters);
                 let is_delta = temporality == Temporality::Delta;

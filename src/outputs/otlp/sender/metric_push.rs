@@ -18,7 +18,7 @@ use crate::{
     base::time::Moment,
     core::snapshot::Snapshot,
     outputs::{
-        metrics::{self, MetricsOptions},
+        metrics::{MetricsOptions, Scrape, catalog},
         otlp::{resource, settings::OtlpSettings, signal::Signal},
         output_counters::{ExportFailure, OutputCounters},
         schedule::Schedule,
@@ -103,10 +103,20 @@ impl MetricPusher {
     async fn push(&mut self, snapshot: &Arc<Snapshot>, now: Moment) -> Option<FailedRequest> {
         let resource = resource::of(&self.settings, snapshot);
         self.meters.set_resource(&resource);
-        let (options, outputs) = (self.source.options, &self.source.outputs);
-        metrics::visit(snapshot, options, outputs, now, |family| {
-            self.meters.observe(family);
+        let scrape = Scrape {
+            snapshot: Arc::clone(snapshot),
+            options: self.source.options,
+            outputs: Arc::clone(&self.source.outputs),
+            now,
+        };
+        let scraped = scrape.write(&mut |family| {
+            // Receivers make `target_info` of the resource instead.
+            if family.metric.name != catalog::VM_INFO.name {
+                self.meters.observe(&family);
+            }
+            Ok(())
         });
+        debug_assert!(scraped.is_ok(), "the meters take all families");
         let records = match self.meters.collect() {
             Ok(collected) => Records::Metrics(collected),
             Err(message) => {
