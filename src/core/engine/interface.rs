@@ -8,7 +8,6 @@ use crate::{
         approval::ApprovalPolicy,
         journal::{Entry, Journal},
         lifecycle::SavedState,
-        pause::ProcessDelay,
         snapshot::Snapshot,
     },
 };
@@ -51,8 +50,6 @@ pub enum Input {
         result: Result<(), RequestError>,
         took: Duration,
     },
-    /// The process was kept from running, as measured before the next tick or poll.
-    Delayed(ProcessDelay),
     /// Due as [`Engine::ticks_in`](super::Engine::ticks_in) says.
     Tick,
     /// The write of an [`Effect::Write`] ended.

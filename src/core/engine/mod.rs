@@ -35,7 +35,7 @@ use crate::{
         assessment::Start,
         journal::{Entry, Journal},
         lifecycle::{ENDED_RETENTION, Interruption, PollState, SavedJournal, Tracker, Transition},
-        pause::PauseDetector,
+        pause::{PauseDetector, ProcessDelay},
         snapshot::{EventCounters, RequestCounters, Snapshot},
     },
 };
@@ -142,7 +142,6 @@ impl Engine {
             Input::ApprovalSent { ids, result, took } => {
                 self.approval_sent(&ids, result.err().as_ref(), took, now);
             }
-            Input::Delayed(delay) => self.pauses.delay(delay),
             Input::Tick => {
                 let interruption = self.pauses.tick(now);
                 self.record_interruption(interruption, now);
@@ -166,6 +165,11 @@ impl Engine {
     /// The first effects, before there is an input: the journal and the state say that this process runs in this boot.
     pub fn begin(&mut self, now: Moment) -> Vec<Effect> {
         self.take_effects(now)
+    }
+
+    /// The process was kept from running, as measured before a tick or a poll.
+    pub(crate) fn delayed(&mut self, delay: ProcessDelay) {
+        self.pauses.delay(delay);
     }
 
     /// Whether pauses of this VM are measured: an event that names it is pending.

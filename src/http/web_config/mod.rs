@@ -48,12 +48,8 @@ impl fmt::Debug for WebConfig {
     }
 }
 
-/// What the server needs to serve by the file.
-pub(crate) struct Protected {
-    pub(crate) handler: Arc<dyn Handler>,
-    /// Makes TLS of each connection. `None` for plain HTTP.
-    pub(crate) acceptor: Option<Arc<dyn Acceptor>>,
-}
+/// What serves by the file. Without an acceptor, the port speaks plain HTTP.
+type Protected = (Arc<dyn Handler>, Option<Arc<dyn Acceptor>>);
 
 impl WebConfig {
     /// Reads the file, and the certificates and keys that it names.
@@ -118,9 +114,6 @@ impl WebConfig {
             open_paths,
             handler,
         };
-        Ok(Protected {
-            handler: Arc::new(access),
-            acceptor,
-        })
+        Ok((Arc::new(access), acceptor))
     }
 }

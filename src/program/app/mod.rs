@@ -4,11 +4,8 @@
 //! runs on a thread of its own.
 
 mod imds_requests;
-mod logging;
-mod output_thread;
 mod outputs;
 mod runner;
-mod serving;
 mod simulation;
 mod state_writer;
 mod tasks;
@@ -23,30 +20,45 @@ use std::{
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
-pub use self::serving::bind;
 pub(crate) use self::simulation::{demo, simulate};
 use self::{
     imds_requests::ImdsRequests,
     outputs::{OtlpOutput, push_alerts, write_textfile},
     runner::{Runner, notification_ticks, pause_ticks},
-    serving::{protect, serve, server_limits},
     state_writer::StateWriter,
     tasks::Tasks,
 };
 use crate::{
     azure::imds::Client,
-    base::{log_id, system, time::Clock},
+    base::{
+        log_id, system,
+        time::{Clock, format_duration},
+    },
     core::{
         engine::{Engine, EngineConfig, SavedState},
         lifecycle::SavedCursor,
+        snapshot::SeriesScope,
+    },
+    http::{
+        client::proxy,
+        listen::ListenAddress,
+        server::{self, Handler, ServerLimits},
+        web_config::WebConfig,
     },
     outputs::{
-        otlp::sender::metric_push::MetricSource, output_counters::OutputCounters, web::WebService,
+        otlp::sender::metric_push::MetricSource,
+        output_counters::OutputCounters,
+        web::{PROBE_PATHS, WebService},
     },
     program::{CommandError, config::Config},
 };
+
+/// The process has about 14 open files when it is idle. Each use of a file, of a socket and of the name resolution
+/// needs a few more for a short time.
+const RESERVED_DESCRIPTORS: usize = 36;
+const DESCRIPTORS_PER_ALERTMANAGER: usize = 2;
 
 /// Runs the exporter until `stop` is done, then finishes the requests in flight.
 ///
@@ -60,7 +72,7 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<(), CommandError> {
     let client = Client::new(&config.imds.endpoint)?;
-    logging::starting(&config);
+    log_start(&config);
     let limits = server_limits(listeners.len(), config.alertmanagers.len());
     let Config {
         listen: _,
@@ -102,9 +114,17 @@ pub async fn run(
         .map(|otlp| OtlpOutput::start(&otlp, &cursors, state.is_some(), source, clock, &mut tasks))
         .transpose()?;
     push_alerts(alertmanagers, &snapshots, &counters, clock, &mut tasks)?;
-    logging::listening(&listeners, &web.telemetry_path, web_config.as_ref());
+    for listener in &listeners {
+        info!(
+            address = local_address(listener),
+            telemetry_path = web.telemetry_path,
+            tls = web_config.as_ref().is_some_and(WebConfig::is_tls),
+            password = web_config.as_ref().is_some_and(WebConfig::has_users),
+            "listening"
+        );
+    }
     let service = WebService::new(web, snapshots, counters, move || clock.now());
-    serve(listeners, protect(web_config, service)?, limits, &mut tasks);
+    serve(listeners, web_config, service, limits, &mut tasks)?;
     let runner = Runner {
         engine,
         clock,
@@ -117,6 +137,56 @@ pub async fn run(
         delays: system::ProcessDelays::watch(),
     };
     run_until(stop, runner, tasks).await
+}
+
+fn log_start(config: &Config) {
+    let imds = &config.imds;
+    info!(
+        name: log_id::STARTING,
+        version = env!("CARGO_PKG_VERSION"),
+        revision = env!("BUILD_REVISION"),
+        imds_url = imds.endpoint.base(),
+        api_version = &*imds.api_version.name,
+        poll_interval = format_duration(config.interval),
+        vm_name = imds.vm_name.as_deref().unwrap_or("(from instance metadata)"),
+        events_scope = match config.web.exposed.scope {
+            SeriesScope::Own => "self",
+            SeriesScope::All => "all",
+        },
+        approvals = %config.approvals,
+        alertmanagers = config.alertmanagers.len(),
+        "starting"
+    );
+    let version = &imds.api_version;
+    if !version.is_documented() {
+        warn!(
+            api_version = &*version.name,
+            treated_as = version.documented.name,
+            "api-version not documented: event types and fields assumed as in a documented version"
+        );
+    }
+    let missing = version.documented.missing();
+    if !missing.is_empty() {
+        warn!(
+            api_version = &*version.name,
+            missing, "old api-version: event types and fields are missing"
+        );
+    }
+    for ignored in config.otlp.iter().flat_map(|settings| &settings.ignored) {
+        warn!("{ignored}");
+    }
+    if config.otlp.is_some() || !config.alertmanagers.is_empty() {
+        for (variable, proxy) in proxy::variables() {
+            if let Some(proxy) = proxy {
+                info!(variable, proxy, "proxy variable is set");
+            } else {
+                warn!(variable, "variable is not the URL of an HTTP proxy");
+            }
+        }
+    }
+    for note in config.web_config.iter().flat_map(WebConfig::notes) {
+        warn!("{note}");
+    }
 }
 
 /// The clock goes on where that of an earlier process was.
@@ -167,4 +237,63 @@ async fn run_until(
         runner.save().await;
     }
     Ok(())
+}
+
+/// Opens the sockets of the exporter.
+pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, CommandError> {
+    let bind = |address: &ListenAddress| {
+        let bound = address.bind();
+        bound.map_err(CommandError::listen(&address.to_string()))
+    };
+    let bound: Vec<_> = addresses.iter().map(bind).collect::<Result<_, _>>()?;
+    Ok(bound.into_iter().flatten().collect())
+}
+
+fn local_address(listener: &TcpListener) -> String {
+    let address = listener.local_addr();
+    address.map_or_else(|_| String::new(), |it| it.to_string())
+}
+
+/// Serves on each socket, with the checks of `--web.config.file` in front of the web service.
+fn serve(
+    listeners: Vec<TcpListener>,
+    web_config: Option<WebConfig>,
+    service: WebService,
+    limits: ServerLimits,
+    tasks: &mut Tasks,
+) -> Result<(), CommandError> {
+    if listeners.is_empty() {
+        info!("no HTTP server, as --web.listen-address=none says");
+    }
+    let service: Arc<dyn Handler> = Arc::new(service);
+    let protect = |web_config: WebConfig| web_config.protect(Arc::clone(&service), &PROBE_PATHS);
+    let protected = web_config.map(protect).transpose();
+    let protected = protected.map_err(CommandError::thread("reads --web.config.file"))?;
+    let (handler, acceptor) = protected.unwrap_or((service, None));
+    for listener in listeners {
+        let (handler, acceptor) = (Arc::clone(&handler), acceptor.clone());
+        let served = server::serve(listener, acceptor, handler, limits, tasks.stop.clone());
+        tasks.spawn("HTTP server", async {
+            served.await.map_err(|error| error.to_string())
+        });
+    }
+    Ok(())
+}
+
+/// HTTP clients get the file descriptors that polls, state, OTLP and Alertmanagers do not need.
+fn server_limits(listeners: usize, alertmanagers: usize) -> ServerLimits {
+    let limits = ServerLimits::default();
+    let Some(open_files) = system::max_open_files() else {
+        return limits;
+    };
+    let reserved = RESERVED_DESCRIPTORS + alertmanagers * DESCRIPTORS_PER_ALERTMANAGER;
+    let within = limits.within(open_files, reserved, listeners);
+    if within.max_connections < limits.max_connections {
+        info!(
+            max_open_files = open_files,
+            max_connections = within.max_connections,
+            "fewer HTTP connections because of the limit on open files"
+        );
+    }
+    within
 }

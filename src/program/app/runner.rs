@@ -101,33 +101,22 @@ impl Runner {
         }
     }
 
-    /// Gives an input to the engine and performs the effects.
     async fn handle(&mut self, input: Input) {
         let now = self.clock.now();
-        let measures = matches!(input, Input::Tick | Input::Polled { .. });
         let was_looking = self.engine.looks_for_pauses();
-        if measures && was_looking {
+        if was_looking && matches!(input, Input::Tick | Input::Polled { .. }) {
             let (waited, was_stopped) = self.delays.take();
-            let delay = ProcessDelay {
+            self.engine.delayed(ProcessDelay {
                 waited,
                 was_stopped,
-            };
-            self.apply(Input::Delayed(delay), now).await;
-            // Else what this input changes could be published before a write of it can begin.
-            if let Some(result) = self.state.as_mut().and_then(StateWriter::take_result) {
-                self.apply(Input::StateWritten(result), now).await;
-            }
+            });
         }
-        self.apply(input, now).await;
+        for effect in self.engine.handle(input, now) {
+            self.perform(effect, now).await;
+        }
         if !was_looking && self.engine.looks_for_pauses() {
             // What was before is no part of the first measurement.
             self.delays.take();
-        }
-    }
-
-    async fn apply(&mut self, input: Input, now: Moment) {
-        for effect in self.engine.handle(input, now) {
-            self.perform(effect, now).await;
         }
     }
 

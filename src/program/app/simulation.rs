@@ -10,11 +10,15 @@ use std::{
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::info;
 
-use super::{bind, logging, run};
+use super::{bind, local_address, run};
 use crate::{
     base::time::Clock,
-    http::server::{self, ServerLimits},
+    http::{
+        server::{self, ServerLimits},
+        web_config::WebConfig,
+    },
     program::{
         CommandError,
         config::{Config, Simulation},
@@ -62,7 +66,16 @@ pub(crate) async fn demo(
     let azure_url = azure_url.map_err(CommandError::listen(&address))?;
     let settings = exporter(&azure_url)?;
     let listeners = bind(&[simulation.listen])?;
-    logging::demo(&listeners, &settings, &azure_url);
+    let is_tls = settings.web_config.as_ref().is_some_and(WebConfig::is_tls);
+    let scheme = if is_tls { "https" } else { "http" };
+    for address in listeners.iter().map(local_address) {
+        info!(
+            page = format!("{scheme}://{address}/"),
+            metrics = format!("{scheme}://{address}/metrics"),
+            simulated_azure = format!("{azure_url}/"),
+            "demo started: open the page, stop with Ctrl-C"
+        );
+    }
     let simulator = Simulator::new(simulation.simulator, clock);
     let serving = serve(azure, simulator, CancellationToken::new());
     tokio::select! {
@@ -86,7 +99,12 @@ pub(crate) async fn simulate(
     let stopping = CancellationToken::new();
     let mut serving = JoinSet::new();
     for listener in listeners {
-        logging::simulating(&listener);
+        let address = local_address(&listener);
+        info!(
+            page = format!("http://{address}/"),
+            imds_url = format!("http://{address}"),
+            "simulator started"
+        );
         serving.spawn(serve(listener, simulator.clone(), stopping.clone()));
     }
     tokio::select! {

@@ -11,8 +11,8 @@ use tokio::{
     sync::oneshot,
     time::{sleep, timeout},
 };
+use tracing::{info, warn};
 
-use super::logging;
 use crate::{
     base::{
         time::{Moment, Timestamp},
@@ -58,7 +58,11 @@ impl StateWriter {
         let path = match state {
             StateStorage::Directory(path) => path,
             StateStorage::InMemory => {
-                logging::memory_only();
+                warn!(
+                    "no state directory (--state.directory or $STATE_DIRECTORY): tracked events are lost when this process \
+                     ends, so the interruption by a reboot is not measured, and an event that ends meanwhile is not \
+                     reported as ended"
+                );
                 return Ok((None, None, Journal::new(new_id)));
             }
             StateStorage::Disabled => return Ok((None, None, Journal::new(new_id))),
@@ -69,11 +73,17 @@ impl StateWriter {
         let restored = match read_with_retries(|| directory.read(now.wall)).await {
             Found::Nothing => None,
             Found::Unreadable { why } | Found::Unavailable { why } => {
-                logging::unreadable_state(&path, &why);
+                warn!(path = %path.display(), why, "state file unreadable: starting without it");
                 None
             }
             Found::State(saved) => {
-                logging::restored(&path, &saved, saved.is_rebooted(boot_id));
+                info!(
+                    path = %path.display(),
+                    events = saved.events.len(),
+                    heartbeat = saved.heartbeat_at.rfc3339(),
+                    rebooted = saved.is_rebooted(boot_id),
+                    "restored state"
+                );
                 Some(*saved)
             }
         };
@@ -126,11 +136,6 @@ impl StateWriter {
             self.result = timeout(WRITE_TIMEOUT, self.written()).await.ok();
             self.is_late = self.result.is_none();
         }
-    }
-
-    /// The result of a write that [`Self::wait`] waited for.
-    pub(super) fn take_result(&mut self) -> Option<Result<(), String>> {
-        self.result.take()
     }
 
     /// The result of the outstanding write; never ready without one.

@@ -1,21 +1,24 @@
 //! The tasks beside the loop of the exporter, and their end.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, io, sync::mpsc, thread, time::Duration};
 
 use tokio::{
-    runtime::Handle,
+    runtime::{Builder, Handle, Runtime},
     task::{JoinError, JoinSet},
     time::timeout,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::warn;
 
-use super::output_thread;
 use crate::program::CommandError;
 
 /// Longer than the exports take at the end, 5 s; timers are late while a peer keeps the thread of the outputs busy.
 /// Alerts that are not pushed by then expire in Alertmanager.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(6);
+
+/// Tasks between two looks at timers and sockets of the outputs. With tokio's default of 61, a busy connection delays them
+/// by seconds.
+const EVENT_INTERVAL: u32 = 4;
 
 /// The tasks that run until the end of the process.
 #[derive(Debug)]
@@ -55,7 +58,7 @@ impl Tasks {
     ) -> Result<(), CommandError> {
         let (outputs, _end) = match &mut self.outputs {
             Some(outputs) => outputs,
-            none => none.insert(output_thread::start().map_err(CommandError::thread(
+            none => none.insert(start_output_thread().map_err(CommandError::thread(
                 "sends traces, logs, metrics and alerts",
             ))?),
         };
@@ -94,6 +97,34 @@ fn describe_end(ended: Result<(&str, Result<(), String>), JoinError>) -> String 
         Err(error) if error.is_panic() => "a task panicked".to_owned(),
         Err(_) => "a task was cancelled".to_owned(),
     }
+}
+
+/// Returns the runtime of the thread of the OTLP export and the Alertmanager push, which ends when the guard is dropped.
+///
+/// hyper skips informational responses (1xx) without a limit, and reqwest offers none. A collector or an Alertmanager
+/// that sends them without end keeps its client busy until the timeout of the request. On a thread of its own, this
+/// delays no poll and no scrape.
+fn start_output_thread() -> io::Result<(Handle, DropGuard)> {
+    let stop = CancellationToken::new();
+    let stopped = stop.clone();
+    // Made after the thread: a runtime panics if it is dropped in the task that calls this.
+    let (runtime_sender, runtime) = mpsc::channel::<Runtime>();
+    let run = move || {
+        let Ok(runtime) = runtime.recv() else { return };
+        runtime.block_on(stopped.cancelled());
+        runtime.shutdown_background();
+    };
+    thread::Builder::new()
+        .name("outputs".to_owned())
+        .spawn(run)?;
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .event_interval(EVENT_INTERVAL)
+        .build()?;
+    let handle = runtime.handle().clone();
+    // The thread waits for it.
+    runtime_sender.send(runtime).ok();
+    Ok((handle, stop.drop_guard()))
 }
 
 #[cfg(test)]
