@@ -7,7 +7,7 @@ use hyper::body::{Body as _, Incoming};
 
 use crate::{
     azure::{FailureReason, RequestError},
-    http::client::error::root_cause,
+    http::client::root_cause,
 };
 
 /// Upper bound of a body.

@@ -26,11 +26,7 @@ use super::{
 };
 use crate::{
     azure::RequestError,
-    http::client::{
-        error::{causes, root_cause},
-        http::USER_AGENT,
-        resolver::Resolver,
-    },
+    http::client::{USER_AGENT, causes, resolver::Resolver, root_cause},
 };
 
 /// IMDS runs on the host, so connecting takes milliseconds.

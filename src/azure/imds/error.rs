@@ -15,12 +15,7 @@ use crate::{
         text,
         time::{self, Timestamp, in_words},
     },
-    http::client::{
-        error::{causes, is_tls, root_cause},
-        http::is_web_page,
-        retry::retry_after,
-        url,
-    },
+    http::client::{causes, is_tls, is_web_page, retry_after, root_cause, url},
 };
 
 pub(super) fn connect_timeout(base: &str) -> RequestError {

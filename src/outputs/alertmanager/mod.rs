@@ -15,7 +15,7 @@ mod response;
 mod target;
 
 pub use crate::http::client::{
-    credentials::Credentials,
+    Credentials,
     tls::{ClientCertificate, TlsFiles},
 };
 pub(crate) use alert::ALERT_LABELS;

@@ -31,7 +31,7 @@ use crate::{
         worker::Worker,
     },
     core::snapshot::Snapshot,
-    http::client::{http, resolver::Resolver},
+    http::client::{self, resolver::Resolver},
     outputs::output_counters::OutputCounters,
 };
 
@@ -266,7 +266,7 @@ impl AlertPusher {
     /// error, and so is a web page.
     async fn send(&self, request: RequestBuilder) -> Result<Bytes, RequestFailure> {
         let mut request = request.headers(self.target.headers.clone());
-        let mut secrets = http::secrets(&self.target.alerts, &self.target.headers);
+        let mut secrets = client::secrets(&self.target.alerts, &self.target.headers);
         if let Some(credentials) = self.target.credentials.clone() {
             let path = credentials.path().display().to_string();
             let read = self.worker.run_while_awaited(move || credentials.header());

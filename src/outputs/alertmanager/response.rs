@@ -8,9 +8,7 @@ use reqwest::{Response, StatusCode};
 use crate::{
     base::time::Timestamp,
     http::client::{
-        error::{causes, is_tls, root_cause},
-        http::{describe, is_web_page, read_up_to, redirect},
-        retry::retry_after,
+        causes, describe, is_tls, is_web_page, read_up_to, redirect, retry_after, root_cause,
         url::Secrets,
     },
 };

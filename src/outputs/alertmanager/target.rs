@@ -8,9 +8,7 @@ use super::alert::Labels;
 use crate::{
     base::backoff::backoff,
     http::client::{
-        credentials::Credentials,
-        http::{self, ClientOptions},
-        proxy,
+        ClientOptions, Credentials, build_client, proxy,
         resolver::Resolver,
         tls::TlsFiles,
         url::{self, UrlError},
@@ -156,7 +154,7 @@ impl Target {
             is_http2: false,
             connect_timeout: CONNECT_TIMEOUT,
         };
-        http::client(options).map_err(TargetError)
+        build_client(options).map_err(TargetError)
     }
 }
 

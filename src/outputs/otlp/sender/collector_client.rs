@@ -39,10 +39,9 @@ use super::{
 use crate::{
     base::{backoff::backoff, log_id, time::Clock, worker::Worker},
     http::client::{
-        http::{self, ClientOptions, read_up_to},
-        proxy,
+        self, ClientOptions, build_client, proxy, read_up_to,
         resolver::Resolver,
-        retry::retry_after,
+        retry_after,
         tls::TlsFiles,
         url::{self, Secrets},
     },
@@ -101,7 +100,7 @@ impl CollectorClient {
     pub fn new(settings: &ExporterSettings, clock: Clock, timing: RetryTiming) -> io::Result<Self> {
         let transport = Transport(Arc::new(Shared {
             settings: settings.clone(),
-            secrets: http::secrets(&settings.endpoint, &settings.headers),
+            secrets: client::secrets(&settings.endpoint, &settings.headers),
             clock,
             worker: Worker::start("otlp")?,
             client: Mutex::new(None),
@@ -372,7 +371,7 @@ fn shown_proxy(settings: &ExporterSettings) -> Option<String> {
 fn client_of(settings: &ExporterSettings, resolver: Resolver) -> Result<Client, String> {
     let is_https = settings.endpoint.scheme() == "https";
     let no_files = TlsFiles::default();
-    http::client(ClientOptions {
+    build_client(ClientOptions {
         url: &settings.endpoint,
         files: if is_https { &settings.files } else { &no_files },
         file_settings: [

@@ -21,7 +21,7 @@ use super::collector_response::{
     ExportResult, FailedRequest, MAX_MESSAGE, MAX_RETRY_AFTER, PartialSuccess, RpcStatus, gunzip,
 };
 use crate::{
-    http::client::{http::excerpt, url::Secrets},
+    http::client::{excerpt, url::Secrets},
     outputs::{
         otlp::{
             cursor::RequestResult::{self, Accepted, MayBeContent, Refused, Unavailable},

@@ -8,10 +8,9 @@ use reqwest::{StatusCode, Url, header::AUTHORIZATION};
 use super::MAX_MESSAGE;
 use crate::{
     http::client::{
-        credentials::Credentials,
-        error::{causes, is_tls, root_cause},
-        http::{self, ClientOptions, describe, read_up_to},
+        ClientOptions, Credentials, build_client, causes, describe, is_tls, read_up_to,
         resolver::Resolver,
+        root_cause,
         tls::TlsFiles,
         url::{self, Secrets, UrlError},
     },
@@ -71,7 +70,7 @@ impl ExporterClient {
             ca: flags.ca_file.clone(),
             client: None,
         };
-        let http = http::client(ClientOptions {
+        let http = build_client(ClientOptions {
             url: &url,
             files: &files,
             file_settings: ["--ca-file"; 3],

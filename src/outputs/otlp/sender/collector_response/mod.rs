@@ -22,9 +22,7 @@ use serde_json::Value;
 
 use crate::{
     http::client::{
-        error::{causes, is_tls, root_cause},
-        http::{describe, excerpt, is_web_page, redirect},
-        url::Secrets,
+        causes, describe, excerpt, is_tls, is_web_page, redirect, root_cause, url::Secrets,
     },
     outputs::{
         otlp::{
