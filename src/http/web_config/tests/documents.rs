@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustls::NamedGroup;
 
-use super::super::{settings::Settings, tls_settings::TlsSettings};
+use super::super::web_settings::{Settings, TlsSettings};
 
 const CAROL: &str = "$2y$10$qRTBuFoULoYNA7AQ/F3ck.trZBPyjV64.oA4ZsSBCIWvXuvQlQTuu";
 
@@ -144,7 +144,7 @@ const REFUSED: &str = r#"
     TLS client_allowed_sans: a => tls_server_config.client_allowed_sans: not a sequence
     TLS client_allowed_sans: [[a]] => tls_server_config.client_allowed_sans[0]: not a string
     TLS client_allowed_sans: [example.com, a@b.c] => tls_server_config.client_allowed_sans needs DNS names
-    TLS cipher_suites: [TLS_RSA_WITH_RC4_128_SHA] => tls_server_config.cipher_suites has "TLS_RSA_WITH_RC4_128_SHA": use TLS_AES_128_GCM_SHA256, TLS_
+    TLS cipher_suites: [TLS_RSA_WITH_RC4_128_SHA] => tls_server_config.cipher_suites has "TLS_RSA_WITH_RC4_128_SHA": use TLS_AES_256_GCM_SHA384, TLS_
     TLS cipher_suites: [TLS_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA] => tls_server_config.cipher_suites has "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA"
     TLS curve_preferences: [CurveP521] => tls_server_config.curve_preferences has "CurveP521": use X25519, CurveP256, CurveP384
     TLS cert: a => tls_server_config.cert cannot be in this file: write it to a file of its own, and set tls_server_config.cert_file

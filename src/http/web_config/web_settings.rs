@@ -1,66 +1,170 @@
-//! `tls_server_config` of the file.
+//! The settings in the file of `--web.config.file`, in the format of exporter-toolkit 0.20
+//! (<https://github.com/prometheus/exporter-toolkit/blob/v0.20.0/docs/web-configuration.md>).
+//!
+//! `docs/internals/exporter-toolkit.md` lists what differs.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
+use hyper::header::{
+    CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS, X_XSS_PROTECTION,
+};
 use rustls::{
     SupportedCipherSuite, SupportedProtocolVersion,
     crypto::{
         CryptoProvider, SupportedKxGroup,
-        ring::{self, cipher_suite, kx_group},
+        ring::{self, kx_group},
     },
     version::{TLS12, TLS13},
 };
 use serde::{Deserialize, de::IgnoredAny};
+use yaml_serde::Value;
 
+use super::passwords;
 use crate::base::{
     file::{MAX_CERTIFICATES_BYTES, read_given},
-    text::sanitize,
+    text::{excerpt, sanitize},
 };
 
-/// In the names of Go.
-static SUITES: [(&str, &SupportedCipherSuite); 9] = [
+/// The headers that can be set, and their values where only some are allowed.
+const HEADERS: [(&str, HeaderName, &[&str]); 5] = [
+    ("Content-Security-Policy", CONTENT_SECURITY_POLICY, &[]),
+    ("Strict-Transport-Security", STRICT_TRANSPORT_SECURITY, &[]),
     (
-        "TLS_AES_128_GCM_SHA256",
-        &cipher_suite::TLS13_AES_128_GCM_SHA256,
+        "X-Content-Type-Options",
+        X_CONTENT_TYPE_OPTIONS,
+        &["nosniff"],
     ),
-    (
-        "TLS_AES_256_GCM_SHA384",
-        &cipher_suite::TLS13_AES_256_GCM_SHA384,
-    ),
-    (
-        "TLS_CHACHA20_POLY1305_SHA256",
-        &cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
-    ),
-    (
-        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-        &cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-    ),
-    (
-        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-        &cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-    ),
-    (
-        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-        &cipher_suite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-    ),
-    (
-        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-        &cipher_suite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-    ),
-    (
-        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-        &cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-    ),
-    (
-        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-        &cipher_suite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-    ),
+    ("X-Frame-Options", X_FRAME_OPTIONS, &["deny", "sameorigin"]),
+    ("X-XSS-Protection", X_XSS_PROTECTION, &[]),
 ];
+/// In the names of Go.
 static CURVES: [(&str, &dyn SupportedKxGroup); 3] = [
     ("X25519", kx_group::X25519),
     ("CurveP256", kx_group::SECP256R1),
     ("CurveP384", kx_group::SECP384R1),
 ];
+/// Longer messages are cut off.
+const MAX_ERROR_CHARS: usize = 500;
+
+#[derive(Default)]
+pub(super) struct Settings {
+    /// `None` for plain HTTP.
+    pub(super) tls: Option<TlsSettings>,
+    /// For all responses.
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    /// Names with hashes of bcrypt. If it is empty, nobody needs a password.
+    pub(super) users: BTreeMap<String, String>,
+    /// Settings that are accepted without the effect that they have elsewhere; a line for each.
+    pub(super) notes: Vec<&'static str>,
+}
+
+/// As in the file.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping")]
+struct WebConfigFile {
+    tls_server_config: Option<TlsSection>,
+    http_server_config: Option<HttpSection>,
+    basic_auth_users: Option<BTreeMap<String, String>>,
+    rate_limit: Option<RateLimitSection>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping")]
+struct HttpSection {
+    /// A flag in any form of YAML 1.1, such as `no`.
+    http2: Option<String>,
+    headers: Option<BTreeMap<String, Option<String>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping")]
+struct RateLimitSection {
+    #[serde(rename = "interval")]
+    _interval: IgnoredAny,
+    #[serde(rename = "burst")]
+    _burst: IgnoredAny,
+}
+
+impl Settings {
+    /// Paths in the text are relative to `directory`.
+    ///
+    /// # Errors
+    /// The first setting that is not valid, in one line without passwords and hashes.
+    pub(super) fn parse(text: &str, directory: &Path) -> Result<Self, String> {
+        let file = read(text).and_then(|file| Self::check(file, directory));
+        file.map_err(|problem| excerpt(&problem, MAX_ERROR_CHARS))
+    }
+
+    fn check(file: WebConfigFile, directory: &Path) -> Result<Self, String> {
+        let tls = file.tls_server_config.unwrap_or_default();
+        let http = file.http_server_config.unwrap_or_default();
+        let users = file.basic_auth_users.unwrap_or_default();
+        for (name, hash) in &users {
+            passwords::check_hash(hash)
+                .map_err(|problem| format!("basic_auth_users.{name}: {problem}"))?;
+        }
+        let mut notes = Vec::new();
+        let is_on = |flag: String| !["false", "no", "off", "n"].contains(&&*flag.to_lowercase());
+        if http.http2.is_some_and(is_on) {
+            notes.push("http_server_config.http2 has no effect: only HTTP/1.1 is spoken");
+        }
+        if file.rate_limit.is_some() {
+            notes.push("rate_limit has no effect: requests are not counted");
+        }
+        Ok(Self {
+            tls: tls
+                .check(directory)
+                .map_err(|problem| format!("tls_server_config.{problem}"))?,
+            headers: headers(http.headers.unwrap_or_default())
+                .map_err(|problem| format!("http_server_config.headers.{problem}"))?,
+            users,
+            notes,
+        })
+    }
+}
+
+fn read(text: &str) -> Result<WebConfigFile, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // A `Value` has no key twice; the last of two users with one name would be taken otherwise.
+    let file = yaml_serde::from_str::<Value>(text).and_then(|_| yaml_serde::from_str(text));
+    file.map(Option::unwrap_or_default).map_err(|error| {
+        let problem = error.to_string();
+        // serde quotes the value that has another type than expected. It may be a password.
+        let quoted = problem.split_once("invalid type: ");
+        match quoted.zip(problem.rsplit_once(", expected ")) {
+            Some(((path, _), (_, expected))) => format!("{path}not {expected}"),
+            None => problem,
+        }
+    })
+}
+
+fn headers(
+    given: BTreeMap<String, Option<String>>,
+) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+    let mut headers = Vec::new();
+    for (name, value) in given {
+        let value = value.unwrap_or_default();
+        let known = HEADERS.into_iter().find(|(known, ..)| *known == name);
+        let Some((_, header, allowed)) = known else {
+            let known = HEADERS.map(|(known, ..)| known).join(", ");
+            return Err(format!("{name} is not known: use {known}"));
+        };
+        if !allowed.is_empty() && !allowed.contains(&value.as_str()) {
+            let allowed = allowed.join(" or ");
+            return Err(format!("{name} is {value:?}: use {allowed}"));
+        }
+        let text = HeaderValue::from_str(&value)
+            .map_err(|_| format!("{name} has a character that is not visible ASCII"))?;
+        if !value.is_empty() {
+            headers.push((header, text));
+        }
+    }
+    Ok(headers)
+}
 
 pub(super) struct TlsSettings {
     pub(super) certificate: PemFile,
@@ -107,7 +211,7 @@ enum Version {
 /// As in the file.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a mapping")]
-pub(super) struct TlsSection {
+struct TlsSection {
     cert: Option<IgnoredAny>,
     key: Option<IgnoredAny>,
     client_ca: Option<IgnoredAny>,
@@ -154,7 +258,7 @@ impl TlsSettings {
 
 impl TlsSection {
     /// `None` if the port has no TLS. The error begins with the name of the setting.
-    pub(super) fn check(self, directory: &Path) -> Result<Option<TlsSettings>, String> {
+    fn check(self, directory: &Path) -> Result<Option<TlsSettings>, String> {
         let inline = [
             ("cert", self.cert),
             ("key", self.key),
@@ -225,7 +329,7 @@ fn provider(
     curves: Option<Vec<String>>,
 ) -> Result<CryptoProvider, String> {
     let mut provider = ring::default_provider();
-    let suites = named("cipher_suites", suites, &SUITES)?;
+    let suites = named("cipher_suites", suites, &known_suites())?;
     if !suites.is_empty() {
         // A list selects those of TLS 1.2. It cannot exclude those of TLS 1.3, as in Go.
         let is_allowed =
@@ -239,15 +343,24 @@ fn provider(
     Ok(provider)
 }
 
+/// In the names of Go, which are those of IANA.
+fn known_suites() -> Vec<(String, &'static SupportedCipherSuite)> {
+    let known = ring::ALL_CIPHER_SUITES.iter().filter_map(|suite| {
+        let name = suite.suite().as_str()?.replace("TLS13_", "TLS_");
+        Some((name, suite))
+    });
+    known.collect()
+}
+
 fn named<T: Copy>(
     setting: &str,
     names: Option<Vec<String>>,
-    known: &[(&str, T)],
+    known: &[(impl AsRef<str>, T)],
 ) -> Result<Vec<T>, String> {
     let find = |name: String| {
-        let found = known.iter().find(|(known, _)| *known == name);
+        let found = known.iter().find(|(known, _)| known.as_ref() == name);
         found.map(|(_, value)| *value).ok_or_else(|| {
-            let known: Vec<_> = known.iter().map(|(known, _)| *known).collect();
+            let known: Vec<_> = known.iter().map(|(known, _)| known.as_ref()).collect();
             format!("{setting} has {name:?}: use {}", known.join(", "))
         })
     };

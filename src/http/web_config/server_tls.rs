@@ -18,7 +18,7 @@ use rustls::{
 };
 use webpki::EndEntityCert;
 
-use super::tls_settings::{ClientAuth, TlsContent, TlsSettings};
+use super::web_settings::{ClientAuth, TlsContent, TlsSettings};
 use crate::http::pem::{self, PairError};
 
 pub(super) fn server_config(
