@@ -1,10 +1,100 @@
-//! The program: flags, configuration, commands, log output, wiring.
+//! The program: flags, configuration, commands, log output, wiring; and why it fails.
 
 pub mod app;
 pub mod cli;
 pub mod command;
 pub mod config;
-mod error;
 pub mod logs;
 
-pub use self::error::CommandError;
+use std::{fmt, io};
+
+use crate::{
+    azure::{RequestError, imds::EndpointError},
+    http::listen,
+    outputs::{alertmanager::TargetError, otlp::settings::OtlpConfigError, state},
+    program::cli::EXIT_USAGE,
+};
+
+/// Names the flag or the cause.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct CommandError {
+    /// One line.
+    pub message: String,
+    pub exit_code: u8,
+}
+
+impl CommandError {
+    /// A failure that no flag has caused.
+    fn new(message: String) -> Self {
+        Self {
+            message,
+            exit_code: 1,
+        }
+    }
+
+    /// A failure that is caused by the value of a flag or a variable.
+    fn usage(message: String) -> Self {
+        Self {
+            message,
+            exit_code: EXIT_USAGE,
+        }
+    }
+
+    /// A failure of the operating system or of the runtime.
+    fn system(context: &str, cause: &impl fmt::Display) -> Self {
+        Self::new(format!("{context}: {cause}"))
+    }
+
+    fn listen(address: &str) -> impl FnOnce(io::Error) -> Self {
+        let problem = format!("--web.listen-address: cannot listen on {address}");
+        move |cause| Self::new(format!("{problem}: {cause}; {}", listen::bind_hint(&cause)))
+    }
+
+    /// The system has no thread left.
+    fn thread(purpose: &str) -> impl FnOnce(io::Error) -> Self {
+        move |cause| Self::system(&format!("cannot start the thread that {purpose}"), &cause)
+    }
+}
+
+/// An invalid value of a flag. The problem names the value and a valid alternative.
+fn flag_error(flag: &str, problem: impl fmt::Display) -> CommandError {
+    CommandError::usage(format!("--{flag}: {problem}"))
+}
+
+impl From<OtlpConfigError> for CommandError {
+    fn from(error: OtlpConfigError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<RequestError> for CommandError {
+    fn from(error: RequestError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<EndpointError> for CommandError {
+    fn from(error: EndpointError) -> Self {
+        match error {
+            EndpointError::Thread(cause) => Self::thread("resolves host names")(cause),
+            error => Self::usage(format!("--imds.url: {error}")),
+        }
+    }
+}
+
+impl From<TargetError> for CommandError {
+    fn from(error: TargetError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl From<state::Error> for CommandError {
+    fn from(error: state::Error) -> Self {
+        let message = format!("--state.directory: {error}");
+        match error {
+            state::Error::Locked { .. } => Self::new(message),
+            state::Error::Unusable { .. } => Self::usage(message),
+        }
+    }
+}

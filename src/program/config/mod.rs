@@ -3,25 +3,322 @@
 //! All invalid values are found here, before the first poll. Each error is one line that names the flag, the value and
 //! a valid alternative.
 
-mod exporter;
-mod imds;
-mod outputs;
+mod output_settings;
 #[cfg(any(windows, test))]
 mod service;
-mod simulator;
 
-use std::time::Duration;
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 #[cfg(windows)]
 pub(crate) use self::service::{check_service_paths, service_state_directory, system_program};
-pub(crate) use self::simulator::{demo, demo_exporter, simulate};
-pub use self::{
-    exporter::{Config, StateStorage},
-    imds::ImdsSettings,
-    simulator::Simulation,
+use super::{CommandError, flag_error};
+use crate::{
+    azure::{
+        api_version::{LATEST_API_VERSION, RequestedVersion},
+        imds::{Endpoint, IdentityTiming, backoff::MIN_REQUEST_INTERVAL},
+    },
+    base::time::format_duration,
+    core::approval,
+    http::{listen::ListenAddress, web_config::WebConfig},
+    outputs::{alertmanager::Target, metrics::MetricsOptions, otlp, web},
+    program::cli::{DemoFlags, ImdsFlags, RunFlags, SimulatorFlags},
+    simulator::{Scenario, SimulatorSettings, Vm},
 };
-use super::error::{CommandError, flag_error};
-use crate::base::time::format_duration;
+
+const MAX_INTERVAL: Duration = Duration::from_hours(1);
+/// Azure announces nothing further ahead.
+const MAX_LEAD_TIME: Duration = Duration::from_hours(7 * 24);
+/// The first response after Scheduled Events was enabled may take two minutes.
+const MIN_FIRST_TIMEOUT: Duration = Duration::from_secs(130);
+const MAX_TIMEOUT: Duration = Duration::from_mins(10);
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Empty without a server.
+    pub listen: Vec<ListenAddress>,
+    pub web: web::WebSettings,
+    /// `None` for plain HTTP without passwords.
+    pub web_config: Option<WebConfig>,
+    pub imds: ImdsSettings,
+    /// Between two polls.
+    pub interval: Duration,
+    pub approvals: approval::ApprovalPolicy,
+    pub state: StateStorage,
+    /// `None` if neither spans nor log records are exported.
+    pub otlp: Option<otlp::settings::OtlpSettings>,
+    pub alertmanagers: Vec<Target>,
+    /// `--textfile.path`.
+    pub textfile: Option<PathBuf>,
+}
+
+/// Where the state is kept over a restart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StateStorage {
+    Directory(PathBuf),
+    /// Not kept; a warning at start-up names the consequences.
+    InMemory,
+    /// Not kept, without a warning; used by the demo.
+    Disabled,
+}
+
+impl Config {
+    pub(crate) fn new(flags: &RunFlags) -> Result<Self, CommandError> {
+        let listen = listen_addresses(&flags.web.listen_addresses)?;
+        if flags.web.config_file.is_some() && listen.is_empty() {
+            let problem = "has no effect with --web.listen-address=none: omit one of them";
+            return Err(flag_error("web.config.file", problem));
+        }
+        let imds = ImdsSettings::new(&flags.imds)?;
+        let web_config = flags.web.config_file.as_deref().map(WebConfig::open);
+        let config = Self {
+            web: web_settings(flags)?,
+            listen,
+            web_config: web_config
+                .transpose()
+                .map_err(|problem| flag_error("web.config.file", problem))?,
+            approvals: output_settings::approvals(flags.approve, &imds.api_version)?,
+            imds,
+            interval: in_range(
+                "imds.poll-interval",
+                flags.poll_interval,
+                MIN_REQUEST_INTERVAL,
+                MAX_INTERVAL,
+            )?,
+            state: state_storage(
+                flags.state_directory.as_deref(),
+                state_directories().as_deref(),
+            )?,
+            otlp: output_settings::otlp()?,
+            alertmanagers: output_settings::alertmanagers(&flags.alertmanager)?,
+            textfile: flags.textfile_path.as_deref().map(textfile).transpose()?,
+        };
+        let has_output = config.has_output();
+        if config.listen.is_empty() && !has_output {
+            let problem = "none needs another output: add --textfile.path or --alertmanager.url, or set \
+                           OTEL_EXPORTER_OTLP_ENDPOINT";
+            return Err(flag_error("web.listen-address", problem));
+        }
+        Ok(config)
+    }
+
+    fn has_output(&self) -> bool {
+        let mut otlp = self.otlp.iter();
+        otlp.any(|settings| !settings.exporters.is_empty())
+            || self.textfile.is_some()
+            || !self.alertmanagers.is_empty()
+    }
+}
+
+/// The value of `$STATE_DIRECTORY`.
+#[expect(clippy::disallowed_methods, reason = "config reads the environment")]
+fn state_directories() -> Option<OsString> {
+    std::env::var_os("STATE_DIRECTORY")
+}
+
+/// `given` is the flag, or else the variable. In the variable, systemd separates several directories with colons; the
+/// first one is used. The value of the flag is one path, which may have a colon.
+fn state_storage(
+    given: Option<&OsStr>,
+    variable: Option<&OsStr>,
+) -> Result<StateStorage, CommandError> {
+    let Some(given) = given else {
+        return Ok(StateStorage::InMemory);
+    };
+    let first = match given.to_str() {
+        Some(list) if cfg!(unix) && Some(given) == variable => {
+            OsStr::new(list.split(':').next().unwrap_or_default())
+        }
+        _ => given,
+    };
+    if first.is_empty() {
+        let problem = "is empty: use a directory that this process can write to, or omit the flag and $STATE_DIRECTORY";
+        return Err(flag_error("state.directory", problem));
+    }
+    Ok(StateStorage::Directory(PathBuf::from(first)))
+}
+
+/// `none` stands for no address.
+fn listen_addresses(given: &[String]) -> Result<Vec<ListenAddress>, CommandError> {
+    let is_none = |text: &String| text.eq_ignore_ascii_case("none");
+    if given.iter().any(is_none) {
+        if given.len() > 1 {
+            let problem = "none excludes all addresses: omit it, or give it alone";
+            return Err(flag_error("web.listen-address", problem));
+        }
+        return Ok(Vec::new());
+    }
+    given.iter().map(|text| listen_address(text)).collect()
+}
+
+fn textfile(path: &Path) -> Result<PathBuf, CommandError> {
+    if path.extension().is_none_or(|extension| extension != "prom") {
+        let problem = format!(
+            "node_exporter does not read {}: use a name that ends in .prom",
+            path.display()
+        );
+        return Err(flag_error("textfile.path", problem));
+    }
+    Ok(path.to_owned())
+}
+
+fn listen_address(text: &str) -> Result<ListenAddress, CommandError> {
+    text.parse()
+        .map_err(|problem: String| flag_error("web.listen-address", problem))
+}
+
+fn web_settings(flags: &RunFlags) -> Result<web::WebSettings, CommandError> {
+    let path = flags.web.telemetry_path.as_str();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
+    if !path.starts_with('/') || !path.chars().all(is_plain) {
+        let problem = format!(
+            "{path:?} is not a path: it must start with / and contain only letters, digits and /-_.~"
+        );
+        return Err(flag_error("web.telemetry-path", problem));
+    }
+    let is_reserved = ["/", "/healthz", "/readyz"].contains(&path)
+        || ["/-/", "/api/", "/assets/"]
+            .iter()
+            .any(|root| path.starts_with(root));
+    if is_reserved {
+        let problem =
+            format!("{path:?} is reserved for another page: use another path, such as /metrics");
+        return Err(flag_error("web.telemetry-path", problem));
+    }
+    Ok(web::WebSettings {
+        telemetry_path: path.to_owned(),
+        simulator_url: None,
+        exposed: MetricsOptions {
+            scope: flags.events.scope,
+            resources: flags.events.resources,
+            process: true,
+        },
+        serving_lead_time: in_range(
+            "serving.lead-time",
+            flags.web.serving_lead_time,
+            Duration::ZERO,
+            MAX_LEAD_TIME,
+        )?,
+    })
+}
+
+/// Settings of all commands that read IMDS.
+#[derive(Debug, Clone)]
+pub struct ImdsSettings {
+    pub endpoint: Endpoint,
+    pub api_version: RequestedVersion,
+    /// Per request.
+    pub timeout: Duration,
+    /// Per poll that follows timeouts (`imds::timeouts::PollTimeouts`).
+    pub first_timeout: Duration,
+    pub identity_timing: IdentityTiming,
+    /// The value of `--vm.name`.
+    pub vm_name: Option<Arc<str>>,
+}
+
+impl ImdsSettings {
+    pub(crate) fn new(flags: &ImdsFlags) -> Result<Self, CommandError> {
+        let api_version = RequestedVersion::parse(&flags.api_version).ok_or_else(|| {
+            let problem = format!(
+                "{:?} is not a date as YYYY-MM-DD: use a version of the Scheduled Events API, such as {LATEST_API_VERSION}",
+                flags.api_version,
+            );
+            flag_error("imds.api-version", problem)
+        })?;
+        let endpoint = Endpoint::new(&flags.url, &api_version)
+            .map_err(|error| flag_error("imds.url", error.to_string()))?;
+        let min = Duration::from_millis(1);
+        let timeout = in_range("imds.timeout", flags.timeout, min, MAX_TIMEOUT)?;
+        Ok(Self {
+            endpoint,
+            api_version,
+            timeout,
+            first_timeout: timeout.max(MIN_FIRST_TIMEOUT),
+            identity_timing: IdentityTiming::default(),
+            vm_name: vm_name(flags.vm_name.as_deref())?.map(Arc::from),
+        })
+    }
+}
+
+fn vm_name(given: Option<&str>) -> Result<Option<&str>, CommandError> {
+    let name = given.map(str::trim);
+    if name.is_some_and(str::is_empty) {
+        let problem = "is empty: use the name of this VM in Resources, or omit the flag";
+        return Err(flag_error("vm.name", problem));
+    }
+    Ok(name)
+}
+
+#[derive(Debug)]
+pub struct Simulation {
+    pub(crate) listen: ListenAddress,
+    pub(crate) simulator: SimulatorSettings,
+}
+
+/// The simulator of `demo`, with the address of the exporter.
+pub(crate) fn demo(flags: &DemoFlags) -> Result<Simulation, CommandError> {
+    let simulation = simulate(&flags.listen_address, &flags.simulator)?;
+    if !simulation.listen.is_loopback() {
+        let problem = format!(
+            "{:?} is not a loopback address: the demo serves on loopback only, such as 127.0.0.1:10169",
+            flags.listen_address
+        );
+        return Err(flag_error("web.listen-address", problem));
+    }
+    Ok(simulation)
+}
+
+/// The exporter of `demo`, which polls the simulator at `imds_url`. What has no flag of `demo` is as in `exporter`.
+pub(crate) fn demo_exporter(
+    flags: DemoFlags,
+    mut exporter: RunFlags,
+    imds_url: String,
+) -> Result<Config, CommandError> {
+    exporter.web.listen_addresses = vec![flags.listen_address];
+    exporter.web.config_file = flags.web_config_file;
+    let simulator_url = format!("{imds_url}/").into_boxed_str();
+    exporter.imds.url = imds_url;
+    exporter.imds.api_version = flags.api_version;
+    exporter.events = flags.events;
+    exporter.alertmanager = flags.alertmanager;
+    exporter.state_directory = None;
+    let mut config = Config::new(&exporter)?;
+    config.state = StateStorage::Disabled;
+    config.web.simulator_url = Some(simulator_url);
+    Ok(config)
+}
+
+pub(crate) fn simulate(address: &str, flags: &SimulatorFlags) -> Result<Simulation, CommandError> {
+    let listen = listen_address(address)?;
+    if !(0.01..=100_000.0).contains(&flags.speed) {
+        let problem = format!(
+            "{} is out of range: use a factor from 0.01 to 100000",
+            flags.speed
+        );
+        return Err(flag_error("speed", problem));
+    }
+    let load = |scenario: &String| {
+        let loaded = if scenario.contains(['/', '\\', '.']) {
+            Scenario::load(Path::new(scenario))
+        } else {
+            Scenario::named(scenario)
+        };
+        loaded.map_err(|problem| flag_error("scenario", problem))
+    };
+    let (name, scale_set) = (vm_name(flags.vm_name.as_deref())?, &flags.scale_set);
+    Ok(Simulation {
+        listen,
+        simulator: SimulatorSettings {
+            scenarios: flags.scenarios.iter().map(load).collect::<Result<_, _>>()?,
+            speed: flags.speed,
+            vm: Vm::configured(name, scale_set.as_deref(), flags.os_type),
+        },
+    })
+}
 
 fn in_range(
     flag: &str,
@@ -39,4 +336,28 @@ fn in_range(
         format_duration(max)
     );
     Err(flag_error(flag, problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn colon_divides_the_variable_of_systemd_and_not_the_flag() {
+        for (flag, variable, expected) in [
+            ("/x/a:b", None, "/x/a:b"),
+            ("/x/a:b", Some("/var/lib/x"), "/x/a:b"),
+            (
+                "/var/lib/x:/var/lib/y",
+                Some("/var/lib/x:/var/lib/y"),
+                "/var/lib/x",
+            ),
+            ("/var/lib/x", Some("/var/lib/x"), "/var/lib/x"),
+        ] {
+            let storage = state_storage(Some(flag.as_ref()), variable.map(OsStr::new));
+            assert_eq!(storage.unwrap(), StateStorage::Directory(expected.into()));
+        }
+        assert!(state_storage(Some(":/x".as_ref()), Some(":/x".as_ref())).is_err());
+    }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 #[cfg(windows)]
 use std::{env, path::PathBuf};
 
-use super::super::error::{CommandError, flag_error};
+use super::super::{CommandError, flag_error};
 use crate::program::cli::RunFlags;
 
 /// Refuses relative paths: a service starts in the system directory, and not where it was installed from.

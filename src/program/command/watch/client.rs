@@ -14,10 +14,7 @@ use crate::{
         tls::TlsFiles,
         url::{self, Secrets, UrlError},
     },
-    program::{
-        cli::WatchFlags,
-        error::{CommandError, flag_error},
-    },
+    program::{CommandError, cli::WatchFlags, flag_error},
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

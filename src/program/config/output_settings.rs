@@ -8,7 +8,7 @@ use reqwest::header::{
 };
 
 use super::{
-    super::error::{CommandError, flag_error},
+    super::{CommandError, flag_error},
     in_range,
 };
 use crate::{
