@@ -32,7 +32,8 @@ pub(super) struct ImdsRequests {
     clock: Clock,
     /// `None` while a request waits or runs, and after [`Self::stop`].
     client: Option<Client>,
-    running: Option<Running>,
+    /// A request, with the wait before it.
+    running: Option<(ImdsRequest, Completion)>,
     timeouts: PollTimeouts,
     last_poll: Option<LastPoll>,
     consecutive_failures: u32,
@@ -51,17 +52,8 @@ enum ImdsRequest {
     Approve(Vec<EventId>),
 }
 
-/// A request, with the wait before it.
-struct Running {
-    request: ImdsRequest,
-    completion: Pin<Box<dyn Future<Output = Completion> + Send>>,
-}
-
-struct Completion {
-    client: Client,
-    began: Moment,
-    input: Input,
-}
+/// Gives back the client, and says when the request began.
+type Completion = Pin<Box<dyn Future<Output = (Client, Moment, Input)> + Send>>;
 
 impl ImdsRequests {
     pub(super) fn new(client: Client, settings: ImdsSettings, clock: Clock) -> Self {
@@ -82,16 +74,12 @@ impl ImdsRequests {
 
     /// Waits for the end of the request; never ready without one.
     pub(super) async fn completed(&mut self) -> Input {
-        let Some(running) = &mut self.running else {
+        let Some((_, completion)) = &mut self.running else {
             return pending().await;
         };
-        let Completion {
-            client,
-            began,
-            input,
-        } = (&mut running.completion).await;
+        let (client, began, input) = completion.await;
         self.client = Some(client);
-        if let Some(Running { request, .. }) = self.running.take() {
+        if let Some((request, _)) = self.running.take() {
             self.record(&request, began, &input);
         }
         input
@@ -99,8 +87,7 @@ impl ImdsRequests {
 
     /// An approval is not cancelled: the end of the process waits for the answer.
     pub(super) fn is_approving(&self) -> bool {
-        let request = self.running.as_ref().map(|running| &running.request);
-        matches!(request, Some(ImdsRequest::Approve(_)))
+        matches!(self.running, Some((ImdsRequest::Approve(_), _)))
     }
 
     /// The next poll requests and reads the whole document.
@@ -170,40 +157,24 @@ impl ImdsRequests {
             let late = lateness(since, began, delay);
             let took = || elapsed(began, clock.now());
             let input = match next {
-                ImdsRequest::Identify => {
-                    let result = client.identify(clock).await;
-                    Input::Identified {
-                        result,
-                        took: took(),
-                    }
-                }
-                ImdsRequest::Poll { .. } => {
-                    let result = client.poll(timeout, clock).await;
-                    Input::Polled {
-                        result,
-                        took: took(),
-                        late,
-                    }
-                }
-                ImdsRequest::Approve(ids) => {
-                    let result = client.approve(&ids, timeout, clock).await;
-                    Input::ApprovalSent {
-                        ids,
-                        result,
-                        took: took(),
-                    }
-                }
+                ImdsRequest::Identify => Input::Identified {
+                    result: client.identify(clock).await,
+                    took: took(),
+                },
+                ImdsRequest::Poll { .. } => Input::Polled {
+                    result: client.poll(timeout, clock).await,
+                    took: took(),
+                    late,
+                },
+                ImdsRequest::Approve(ids) => Input::ApprovalSent {
+                    result: client.approve(&ids, timeout, clock).await,
+                    took: took(),
+                    ids,
+                },
             };
-            Completion {
-                client,
-                began,
-                input,
-            }
+            (client, began, input)
         });
-        self.running = Some(Running {
-            request,
-            completion,
-        });
+        self.running = Some((request, completion));
     }
 
     fn record(&mut self, request: &ImdsRequest, began: Moment, input: &Input) {

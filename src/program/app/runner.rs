@@ -133,8 +133,7 @@ impl Runner {
                     saved.cursors = otlp.cursors(&journal);
                 }
                 if let Some(writer) = &mut self.state {
-                    writer.write(*state, journal);
-                    writer.wait().await;
+                    writer.write(*state, journal).await;
                 }
             }
             Effect::Publish { snapshot, dropped } => {

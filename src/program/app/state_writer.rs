@@ -2,15 +2,13 @@
 
 use std::{
     future::pending,
-    io,
+    path::PathBuf,
+    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use tokio::{
-    sync::oneshot,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::{
@@ -20,7 +18,7 @@ use crate::{
     },
     core::{engine::SavedState, journal::Journal},
     outputs::state::{Directory, Found},
-    program::{CommandError, config::StateStorage},
+    program::CommandError,
 };
 
 /// How long the loop waits for each write before it shows and sends what the state should have: a crash must not lose
@@ -30,11 +28,10 @@ const READ_ATTEMPTS: u32 = 5;
 const READ_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Writes journal and state, one write at a time.
-#[derive(Debug)]
 pub(super) struct StateWriter {
     directory: Arc<Mutex<Directory>>,
     worker: Worker,
-    outstanding: Option<oneshot::Receiver<io::Result<()>>>,
+    outstanding: Option<Pin<Box<dyn Future<Output = Result<(), String>> + Send>>>,
     /// The result of a write, until [`Self::written`] gives it.
     result: Option<Result<(), String>>,
     /// The outstanding write has been waited for in vain.
@@ -50,22 +47,13 @@ impl StateWriter {
     /// # Errors
     /// When the directory cannot be used, or the system has no thread left.
     pub(super) async fn open(
-        state: StateStorage,
+        path: Option<PathBuf>,
         boot_id: Option<&str>,
         new_id: Arc<str>,
         now: Moment,
     ) -> Result<(Option<Self>, Option<SavedState>, Journal), CommandError> {
-        let path = match state {
-            StateStorage::Directory(path) => path,
-            StateStorage::InMemory => {
-                warn!(
-                    "no state directory (--state.directory or $STATE_DIRECTORY): tracked events are lost when this process \
-                     ends, so the interruption by a reboot is not measured, and an event that ends meanwhile is not \
-                     reported as ended"
-                );
-                return Ok((None, None, Journal::new(new_id)));
-            }
-            StateStorage::Disabled => return Ok((None, None, Journal::new(new_id))),
+        let Some(path) = path else {
+            return Ok((None, None, Journal::new(new_id)));
         };
         let worker =
             Worker::start("disk").map_err(CommandError::thread("writes to --state.directory"))?;
@@ -108,26 +96,26 @@ impl StateWriter {
         self.foreign_since = Some(now);
     }
 
-    /// Begins a write; [`StateWriter::written`] gives its result.
-    pub(super) fn write(&mut self, saved: SavedState, journal: Arc<Journal>) {
-        let directory = Arc::clone(&self.directory);
-        let foreign_since = self.foreign_since;
-        let (result, outstanding) = oneshot::channel();
-        let is_queued = self.worker.submit(move || {
-            let mut locked = directory.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Begins a write, and waits for it; [`StateWriter::written`] gives its result.
+    pub(super) async fn write(&mut self, saved: SavedState, journal: Arc<Journal>) {
+        let (worker, directory) = (self.worker.clone(), Arc::clone(&self.directory));
+        let foreign_since = self.foreign_since.take();
+        // Releases the directory before the result is known, so that another exporter can take it then.
+        let write = move || {
+            let mut directory = directory.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(since) = foreign_since {
-                locked.set_foreign_aside(since);
+                directory.set_foreign_aside(since);
             }
-            let written = locked.write(&saved, &journal);
-            drop(locked);
-            // Releases the directory before the result is sent, so that another exporter can take it then.
-            drop(directory);
-            result.send(written).ok();
-        });
-        if is_queued {
-            self.foreign_since = None;
-        }
-        (self.outstanding, self.is_late) = (Some(outstanding), false);
+            directory.write(&saved, &journal)
+        };
+        self.outstanding = Some(Box::pin(async move {
+            let written = worker.run(write).await;
+            written
+                .ok_or("the write ended without a result")?
+                .map_err(|error| error.to_string())
+        }));
+        self.is_late = false;
+        self.wait().await;
     }
 
     /// Waits until the outstanding write is done, for at most half a second and once.
@@ -146,12 +134,9 @@ impl StateWriter {
         let Some(outstanding) = &mut self.outstanding else {
             return pending().await;
         };
-        let written = outstanding.await;
+        let result = outstanding.await;
         self.outstanding = None;
-        match written {
-            Ok(result) => result.map_err(|error| error.to_string()),
-            Err(_) => Err("the write ended without a result".to_owned()),
-        }
+        result
     }
 }
 

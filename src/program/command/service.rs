@@ -255,7 +255,7 @@ pub fn run_as_service(parsed: &Result<Parsed, String>) -> bool {
         Ok(Parsed::Command(cli)) => cli.command.is_none(),
         Ok(Parsed::Info(_)) => false,
         // The manager must be told. It starts the program with flags only.
-        Err(_) => std::env::args_os()
+        Err(_) => env::args_os()
             .nth(1)
             .is_some_and(|first| first.as_encoded_bytes().starts_with(b"-")),
     };
@@ -317,7 +317,7 @@ fn run(arguments: &[OsString]) -> Result<String, CommandError> {
 }
 
 fn flags() -> Result<RunFlags, CommandError> {
-    match cli::parse(std::env::args_os()) {
+    match cli::parse(env::args_os()) {
         Ok(Parsed::Command(cli)) => Ok(cli.run),
         Ok(Parsed::Info(text)) | Err(text) => Err(CommandError {
             message: text,

@@ -48,22 +48,13 @@ pub struct Config {
     /// Between two polls.
     pub interval: Duration,
     pub approvals: approval::ApprovalPolicy,
-    pub state: StateStorage,
+    /// The state directory; `None` keeps the state in memory.
+    pub state: Option<PathBuf>,
     /// `None` if neither spans nor log records are exported.
     pub otlp: Option<otlp::settings::OtlpSettings>,
     pub alertmanagers: Vec<Target>,
     /// `--textfile.path`.
     pub textfile: Option<PathBuf>,
-}
-
-/// Where the state is kept over a restart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StateStorage {
-    Directory(PathBuf),
-    /// Not kept; a warning at start-up names the consequences.
-    InMemory,
-    /// Not kept, without a warning; used by the demo.
-    Disabled,
 }
 
 impl Config {
@@ -89,7 +80,7 @@ impl Config {
                 MIN_REQUEST_INTERVAL,
                 MAX_INTERVAL,
             )?,
-            state: state_storage(
+            state: state_directory(
                 flags.state_directory.as_deref(),
                 state_directories().as_deref(),
             )?,
@@ -97,8 +88,7 @@ impl Config {
             alertmanagers: output_settings::alertmanagers(&flags.alertmanager)?,
             textfile: flags.textfile_path.as_deref().map(textfile).transpose()?,
         };
-        let has_output = config.has_output();
-        if config.listen.is_empty() && !has_output {
+        if config.listen.is_empty() && !config.has_output() {
             let problem = "none needs another output: add --textfile.path or --alertmanager.url, or set \
                            OTEL_EXPORTER_OTLP_ENDPOINT";
             return Err(flag_error("web.listen-address", problem));
@@ -122,12 +112,12 @@ fn state_directories() -> Option<OsString> {
 
 /// `given` is the flag, or else the variable. In the variable, systemd separates several directories with colons; the
 /// first one is used. The value of the flag is one path, which may have a colon.
-fn state_storage(
+fn state_directory(
     given: Option<&OsStr>,
     variable: Option<&OsStr>,
-) -> Result<StateStorage, CommandError> {
+) -> Result<Option<PathBuf>, CommandError> {
     let Some(given) = given else {
-        return Ok(StateStorage::InMemory);
+        return Ok(None);
     };
     let first = match given.to_str() {
         Some(list) if cfg!(unix) && Some(given) == variable => {
@@ -139,7 +129,7 @@ fn state_storage(
         let problem = "is empty: use a directory that this process can write to, or omit the flag and $STATE_DIRECTORY";
         return Err(flag_error("state.directory", problem));
     }
-    Ok(StateStorage::Directory(PathBuf::from(first)))
+    Ok(Some(PathBuf::from(first)))
 }
 
 /// `none` stands for no address.
@@ -287,7 +277,7 @@ pub(crate) fn demo_exporter(
     exporter.alertmanager = flags.alertmanager;
     exporter.state_directory = None;
     let mut config = Config::new(&exporter)?;
-    config.state = StateStorage::Disabled;
+    config.state = None;
     config.web.simulator_url = Some(simulator_url);
     Ok(config)
 }
@@ -355,9 +345,9 @@ mod tests {
             ),
             ("/var/lib/x", Some("/var/lib/x"), "/var/lib/x"),
         ] {
-            let storage = state_storage(Some(flag.as_ref()), variable.map(OsStr::new));
-            assert_eq!(storage.unwrap(), StateStorage::Directory(expected.into()));
+            let directory = state_directory(Some(flag.as_ref()), variable.map(OsStr::new));
+            assert_eq!(directory.unwrap(), Some(expected.into()));
         }
-        assert!(state_storage(Some(":/x".as_ref()), Some(":/x".as_ref())).is_err());
+        assert!(state_directory(Some(":/x".as_ref()), Some(":/x".as_ref())).is_err());
     }
 }

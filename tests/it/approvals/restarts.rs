@@ -1,6 +1,5 @@
 //! An approval that is in flight when the process ends is finished or recorded, and never sent twice.
 
-use azure_scheduled_events_exporter::config::StateStorage;
 use serde_json::Value;
 
 use super::{RESTART, approval, settings_with, user_events};
@@ -13,7 +12,7 @@ async fn next_decision(is_killed: bool) -> Value {
     imds.approvals(reply);
     let directory = tempfile::tempdir().unwrap();
     let mut settings = settings_with(&imds, user_events());
-    settings.state = StateStorage::Directory(directory.path().to_owned());
+    settings.state = Some(directory.path().to_owned());
     let exporter = Exporter::start(settings.clone());
     imds.until_posts(1).await;
     if is_killed {

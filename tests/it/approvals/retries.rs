@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::config::StateStorage;
 use serde_json::json;
 
 use super::{APPROVED, FAILED, RESTART, approval, settings_with, user_events};
@@ -105,7 +104,7 @@ async fn an_approval_whose_connection_is_not_opened_is_not_due_and_is_retried() 
     let directory = tempfile::tempdir().unwrap();
     let mut settings = settings_with(&imds, user_events());
     settings.imds.timeout = Duration::from_secs(1);
-    settings.state = StateStorage::Directory(directory.path().to_owned());
+    settings.state = Some(directory.path().to_owned());
     let exporter = Exporter::start(settings.clone());
     exporter.until("it is up", Metrics::is_up).await;
     imds.stop_accepting().await;

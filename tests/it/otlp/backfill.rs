@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::config::{self, StateStorage};
+use azure_scheduled_events_exporter::config;
 use tokio::time::timeout;
 
 use super::sending::{base, event, settings as traces};
@@ -39,7 +39,7 @@ async fn vm_name_that_is_set_at_a_restart_backfills_spans() {
     let collector = FakeCollector::scripted([]).await;
     let directory = tempfile::tempdir().unwrap();
     let mut settings = exporting(&imds, &collector);
-    settings.state = StateStorage::Directory(directory.path().to_owned());
+    settings.state = Some(directory.path().to_owned());
     let name = settings.imds.vm_name.take();
     let exporter = Exporter::start(settings.clone());
     imds.until_requests(3).await;

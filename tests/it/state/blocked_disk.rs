@@ -7,8 +7,6 @@ use std::{
     sync::{Mutex, PoisonError, mpsc},
 };
 
-use azure_scheduled_events_exporter::config::StateStorage;
-
 use super::put;
 use crate::support::{
     FakeImds, Reply,
@@ -43,7 +41,7 @@ async fn a_disk_that_hangs_stops_neither_polls_nor_scrapes_and_is_not_an_interru
     });
     let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
     let mut settings = settings(&imds.base());
-    settings.state = StateStorage::Directory(folder.path().to_owned());
+    settings.state = Some(folder.path().to_owned());
     let exporter = Exporter::start(settings);
     exporter
         .until(
