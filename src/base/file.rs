@@ -12,8 +12,6 @@ use crate::base::system;
 
 /// The operations of the state directory. The process may be killed after any of them.
 pub trait Filesystem: fmt::Debug + Send {
-    /// Names and sizes of the files in a directory.
-    fn list(&mut self, directory: &Path) -> io::Result<Vec<(String, u64)>>;
     /// Reads a file of at most `max` bytes. A larger one is [`io::ErrorKind::FileTooLarge`], and nothing of it is read.
     fn read(&mut self, path: &Path, max: u64) -> io::Result<Vec<u8>>;
     /// Writes and syncs a new file with mode 0600 in place of any other one. A failure may leave a part of it.
@@ -31,20 +29,6 @@ pub trait Filesystem: fmt::Debug + Send {
 pub struct OsFilesystem;
 
 impl Filesystem for OsFilesystem {
-    fn list(&mut self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
-        let mut found = Vec::new();
-        for entry in fs::read_dir(directory)? {
-            let entry = entry?;
-            let metadata = entry.metadata()?;
-            if metadata.is_file()
-                && let Ok(name) = entry.file_name().into_string()
-            {
-                found.push((name, metadata.len()));
-            }
-        }
-        Ok(found)
-    }
-
     fn read(&mut self, path: &Path, max: u64) -> io::Result<Vec<u8>> {
         read_regular(&system::private_file().read(true).open(path)?, max)
     }

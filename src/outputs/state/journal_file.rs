@@ -53,57 +53,48 @@ pub(super) struct FileEnd {
     bytes: u64,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct JournalFile {
-    /// `None`: the next write replaces the file.
-    pub(super) end: Option<FileEnd>,
+/// Writes the entries that the file does not have.
+pub(super) fn write(
+    end: &mut Option<FileEnd>,
+    files: &mut dyn Filesystem,
+    path: &Path,
+    journal: &Journal,
+) -> io::Result<()> {
+    if journal.newest == 0 {
+        return Ok(());
+    }
+    // An error leaves `None`: after a failed fsync, the system may not have what it seems to have.
+    let appended = end.take().and_then(|end| append(end, files, path, journal));
+    *end = Some(match appended {
+        Some(end) => end,
+        None => replace(files, path, journal)?,
+    });
+    Ok(())
 }
 
-impl JournalFile {
-    /// Writes the entries that the file does not have.
-    pub(super) fn write(
-        &mut self,
-        files: &mut dyn Filesystem,
-        path: &Path,
-        journal: &Journal,
-    ) -> io::Result<()> {
-        if journal.newest == 0 {
-            return Ok(());
-        }
-        // An error leaves `None`: after a failed fsync, the system may not have what it seems to have.
-        let end = self.end.take();
-        let appended = end.and_then(|end| end.append(files, path, journal));
-        self.end = Some(match appended {
-            Some(end) => end,
-            None => replace(files, path, journal)?,
-        });
-        Ok(())
+/// The new end. `None` if the file must be replaced.
+fn append(
+    end: FileEnd,
+    files: &mut dyn Filesystem,
+    path: &Path,
+    journal: &Journal,
+) -> Option<FileEnd> {
+    let lines = lines_after(journal, end.number);
+    let bytes = end.bytes + lines.len() as u64;
+    if end.journal != journal.id || bytes > MAX_BYTES {
+        return None;
     }
-}
-
-impl FileEnd {
-    /// The new end. `None` if the file must be replaced.
-    fn append(self, files: &mut dyn Filesystem, path: &Path, journal: &Journal) -> Option<Self> {
-        if self.journal != journal.id {
-            return None;
-        }
-        let lines = lines_after(journal, self.number);
-        let bytes = self.bytes + lines.len() as u64;
-        if bytes > MAX_BYTES {
-            return None;
-        }
-        if !lines.is_empty()
-            && let Err(error) = files.append(path, self.bytes, &lines)
-        {
-            warn!(%error, "append to the journal failed, file is replaced");
-            return None;
-        }
-        Some(Self {
-            number: journal.newest,
-            bytes,
-            ..self
-        })
+    if !lines.is_empty()
+        && let Err(error) = files.append(path, end.bytes, &lines)
+    {
+        warn!(%error, "append to the journal failed, file is replaced");
+        return None;
     }
+    Some(FileEnd {
+        number: journal.newest,
+        bytes,
+        ..end
+    })
 }
 
 fn replace(files: &mut dyn Filesystem, path: &Path, journal: &Journal) -> io::Result<FileEnd> {

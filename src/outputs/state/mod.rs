@@ -2,42 +2,43 @@
 //!
 //! Invariants: the state is replaced atomically (write, fsync, rename, fsync of the directory); the journal is written
 //! before it; a file that could not be read is never overwritten: the first write renames it; one directory is used by one
-//! exporter; a state is at most [`MAX_BYTES`] long; only a regular file is read, and no symbolic link is followed, except
-//! for the directory itself.
+//! exporter; only a regular file is read, and no symbolic link is followed, except for the directory itself.
 //!
 //! All functions block; the caller provides a thread.
 
 pub mod journal_file;
-mod saved;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    fs::{File, TryLockError},
+    fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
 use crate::{
     base::{
         file::{self, Filesystem, OsFilesystem},
-        system,
+        json, system,
         time::Timestamp,
     },
     core::{engine::SavedState, journal::Journal},
 };
-use journal_file::{JournalContent, JournalFile};
+use journal_file::{FileEnd, JournalContent};
 
 const FILE: &str = "state.json";
 const JOURNAL: &str = "journal";
-/// Directories of unsent spans and log records of an earlier version.
-const SPOOLS: [&str; 2] = ["spool", "spool-logs"];
 const LOCK: &str = "lock";
-/// The largest state file, in bytes. A document of 4 MiB, the largest that is read from IMDS, takes about half of it.
-pub const MAX_BYTES: usize = 16 << 20;
+/// The largest state file, in bytes: about twice what the tracker keeps at most. That is the largest document of IMDS
+/// twice, 16 MiB of texts of missing and ended events, and a kilobyte for each of 11,000 events.
+const MAX_BYTES: usize = 64 << 20;
+/// The version of the state file that is written and read. Unknown members are ignored, so that a newer release can add
+/// some; another version marks an incompatible change.
+const VERSION: u32 = 2;
 
 /// A state directory.
 #[derive(Debug)]
@@ -49,11 +50,10 @@ pub struct Directory {
     lock: Option<File>,
     /// The name under which the file in place must be kept: `state.json.REASON-UNIX_SECONDS`.
     aside: Option<PathBuf>,
-    journal: JournalFile,
+    /// `None`: the next write replaces the journal.
+    journal_end: Option<FileEnd>,
     /// `journal.REASON-UNIX_SECONDS`.
     journal_aside: Option<PathBuf>,
-    /// The last write left out events.
-    is_reduced: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -98,9 +98,8 @@ impl Directory {
             files: Box::new(OsFilesystem),
             lock,
             aside: None,
-            journal: JournalFile::default(),
+            journal_end: None,
             journal_aside: None,
-            is_reduced: false,
         })
     }
 
@@ -142,18 +141,17 @@ impl Directory {
         if !content.entries.is_empty() {
             info!(entries = content.entries.len(), "restored journal");
         }
-        self.journal.end = content.end;
+        self.journal_end = content.end;
         let mut journal = Journal::restore(counted, content.dropped, content.entries);
         journal.bounded = content.bounded;
         journal.is_owned = state.owner().is_none();
         journal
     }
 
-    fn report_spools(&mut self) {
-        for path in SPOOLS.map(|name| self.path.join(name)) {
-            let files = self.files.list(&path).map_or(0, |found| found.len());
-            if files > 0 {
-                warn!(path = %path.display(), files, "spool of an earlier version: not sent; remove it");
+    fn report_spools(&self) {
+        for path in ["spool", "spool-logs"].map(|name| self.path.join(name)) {
+            if fs::read_dir(&path).is_ok_and(|mut files| files.next().is_some()) {
+                warn!(path = %path.display(), "spool of an earlier version: not sent; remove it");
             }
         }
     }
@@ -174,9 +172,6 @@ impl Directory {
     /// Writes the journal, then the state, even if the journal failed. If the directory was removed, it is created and
     /// locked again.
     ///
-    /// If a state exceeds [`MAX_BYTES`], ended events are left out first, the oldest before the others, then
-    /// pending events that do not name this VM. After a restart a pending event that was left out is announced again.
-    ///
     /// # Errors
     /// After an error, the old content still exists, under its old or its new name.
     pub fn write(&mut self, saved: &SavedState, journal: &Journal) -> io::Result<()> {
@@ -184,28 +179,15 @@ impl Directory {
         // The state first: a journal without a state is not used.
         self.set_aside(FILE)?;
         let written = self.write_journal(journal);
-        self.write_state(saved)?;
+        let json = saved.to_json()?;
+        file::replace(&mut *self.files, &self.path.join(FILE), &json)?;
         written
     }
 
     fn write_journal(&mut self, journal: &Journal) -> io::Result<()> {
         self.set_aside(JOURNAL)?;
         let path = self.path.join(JOURNAL);
-        self.journal.write(&mut *self.files, &path, journal)
-    }
-
-    fn write_state(&mut self, saved: &SavedState) -> io::Result<()> {
-        let (json, omitted) = saved.to_json(MAX_BYTES)?;
-        file::replace(&mut *self.files, &self.path.join(FILE), &json)?;
-        if omitted > 0 && !self.is_reduced {
-            warn!(
-                omitted,
-                max_bytes = MAX_BYTES,
-                "state file too large: events left out"
-            );
-        }
-        self.is_reduced = omitted > 0;
-        Ok(())
+        journal_file::write(&mut self.journal_end, &mut *self.files, &path, journal)
     }
 
     /// A lock in a removed directory does not protect the directory that now has the name.
@@ -276,5 +258,48 @@ fn read(files: &mut dyn Filesystem, path: &Path) -> Found {
         Err(error) => Found::Unavailable {
             why: error.to_string(),
         },
+    }
+}
+
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+#[derive(Serialize)]
+struct StateFile<'a> {
+    version: u32,
+    #[serde(flatten)]
+    state: &'a SavedState,
+}
+
+impl SavedState {
+    pub fn to_json(&self) -> io::Result<Vec<u8>> {
+        let file = StateFile {
+            version: VERSION,
+            state: self,
+        };
+        let json = json::to_vec_up_to(&file, MAX_BYTES)?;
+        json.ok_or_else(|| io::ErrorKind::FileTooLarge.into())
+    }
+
+    /// The error says what is wrong with the text.
+    pub fn from_json(text: &[u8]) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("the file is empty".to_owned());
+        }
+        let invalid = |error: serde_json::Error| error.to_string();
+        let Versioned { version } = serde_json::from_slice(text).map_err(invalid)?;
+        if version != VERSION {
+            let age = if version > VERSION {
+                "a newer"
+            } else {
+                "an older"
+            };
+            return Err(format!(
+                "written by {age} version of this program (version {version}, supported {VERSION})"
+            ));
+        }
+        serde_json::from_slice(text).map_err(invalid)
     }
 }

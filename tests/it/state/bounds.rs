@@ -1,70 +1,58 @@
 //! The size of the state file, and what may be in its place.
 
-use std::{fs, os::unix::fs::symlink, process::Command, sync::Arc, time::Duration};
+use std::{fs, os::unix::fs::symlink, process::Command, time::Duration};
 
 use azure_scheduled_events_exporter::{
+    document,
     engine::SavedState,
-    event::{EventId, EventScope},
     journal::Journal,
-    lifecycle::{End, Outcome},
-    state::{Directory, Found, MAX_BYTES},
+    lifecycle::Tracker,
+    state::{Directory, Found},
+    time::Moment,
 };
+use serde_json::{Value, json};
 
 use super::{at, names, saved};
 
-/// A state with events of a mebibyte each: scope and, for an ended one, the seconds since its end.
-fn large(events: &[(EventScope, Option<u64>)]) -> SavedState {
-    let mut state = saved("a-vm");
-    let model = Arc::clone(&state.events[0]);
-    let event = |(number, (scope, ended))| {
-        let mut tracked = (*model).clone();
-        tracked.shown.id = EventId::new(&format!("{number:04}"));
-        tracked.shown.description = Some("x".repeat(1 << 20).into());
-        tracked.scope = scope;
-        tracked.end = Option::map(ended, |seconds| End {
-            at: at().before(Duration::from_secs(seconds)),
-            outcome: Outcome::Completed,
-        });
-        Arc::new(tracked)
-    };
-    state.events = events.iter().copied().enumerate().map(event).collect();
-    state
+/// A document of almost 4 MiB. While it has an unreadable entry, missing events do not end.
+fn largest_document(number: u64, is_complete: bool) -> document::Document {
+    let names: Vec<_> = (0..30).map(|name| format!("{name:0>250}")).collect();
+    let event = |id| json!({"EventId": format!("{number}-{id}"), "Resources": names});
+    let mut events: Vec<_> = (0..500).map(event).collect();
+    events.extend((!is_complete).then_some(Value::Null));
+    let body = json!({"DocumentIncarnation": number, "Events": events}).to_string();
+    assert!(body.len() > (3 << 20) && body.len() < 4 << 20);
+    document::parse(body.as_bytes()).unwrap().0
 }
 
 #[test]
-fn a_state_that_is_too_large_leaves_out_the_oldest_ended_events_first() {
+fn the_largest_state_of_present_missing_and_ended_events_is_written_and_read_back() {
+    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let now = |seconds| Moment::new(at(), Duration::from_secs(seconds));
+    for (number, is_complete) in (0..).zip([true, true, true, true, false, false, false]) {
+        let document = largest_document(number, is_complete);
+        tracker.observe(&document, Some("web_0"), now(number));
+    }
+    let state = SavedState {
+        events: tracker.events(now(7)),
+        ..saved("a-vm")
+    };
+    let ended = state.events.iter().filter(|it| !it.is_pending()).count();
+    assert!(ended > 900 && state.events.len() - ended > 1_400, "{ended}");
     let folder = tempfile::tempdir().unwrap();
     let mut directory = Directory::open(folder.path()).unwrap();
-    let mut events: Vec<_> = (0..20)
-        .map(|it| (EventScope::Own, Some(100 - it)))
-        .collect();
-    events.extend([(EventScope::Other, None); 3]);
-    events.extend([(EventScope::Own, None); 3]);
-    directory
-        .write(&large(&events), &Journal::default())
-        .unwrap();
+    directory.write(&state, &Journal::default()).unwrap();
     let length = fs::metadata(folder.path().join("state.json"))
         .unwrap()
         .len();
-    assert!(length <= MAX_BYTES as u64, "{length}");
+    assert!(length > 16 << 20, "{length}");
     let Found::State(read) = directory.read(at()) else {
         panic!("no state")
     };
-    let ids: Vec<_> = read.events.iter().map(|it| it.shown.id.as_str()).collect();
-    let expected: Vec<_> = (11..26).map(|number| format!("{number:04}")).collect();
-    assert_eq!(ids, expected, "nine of twenty ended events");
-    events.extend([(EventScope::Own, None); 12]);
-    directory
-        .write(&large(&events), &Journal::default())
-        .unwrap();
-    let Found::State(read) = directory.read(at()) else {
-        panic!("no state")
-    };
-    assert_eq!(read.events.len(), 15);
     assert!(
-        read.events
-            .iter()
-            .all(|it| it.scope == EventScope::Own && it.is_pending())
+        read.events.len() == state.events.len(),
+        "{}",
+        read.events.len()
     );
 }
 

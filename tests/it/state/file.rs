@@ -7,10 +7,8 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
-    engine::SavedState,
     journal::Journal,
     state::{Directory, Found},
-    time::{Moment, Timestamp},
 };
 use serde_json::{Value, json};
 
@@ -46,12 +44,14 @@ fn an_invalid_file_is_kept_under_another_name_by_the_next_write() {
     let newer = String::from_utf8(whole.clone())
         .unwrap()
         .replace("\"version\":2", "\"version\":3");
-    let rows: [(&[u8], &str); 8] = [
+    let older = newer.replace("\"version\":3", "\"version\":1");
+    let rows: [(&[u8], &str); 9] = [
         (b"", "empty"),
         (&whole[..whole.len() / 2], "EOF"),
         (&whole[..whole.len() - 1], "EOF"),
         (b"\0\0\0\0\0\0\0\0", "expected value"),
         (newer.as_bytes(), "newer version"),
+        (older.as_bytes(), "older version"),
         (b"{\"version\":2}", "missing field"),
         (b"[1,2,3]", "trailing"),
         (b"#!/bin/sh\necho not a state\n", "expected value"),
@@ -74,7 +74,7 @@ fn an_invalid_file_is_kept_under_another_name_by_the_next_write() {
         assert_eq!(fs::read(folder.path().join(kept_as)).unwrap(), text);
         assert!(matches!(directory.read(now), Found::State(_)));
     }
-    assert_eq!(names(folder.path()).len(), 10, "{:?}", names(folder.path()));
+    assert_eq!(names(folder.path()).len(), 11, "{:?}", names(folder.path()));
 }
 
 /// The paths of all members that are null, false, zero or empty.
@@ -95,35 +95,6 @@ fn empty_members(value: &Value, path: &str, found: &mut Vec<String>) {
             found.push(path.clone());
         }
         empty_members(member, &path, found);
-    }
-}
-
-/// `version-1.json` was written by the version before the monotonic clock.
-#[test]
-fn a_state_of_version_1_goes_on_by_the_wall_clock() {
-    let text = include_bytes!("version-1.json");
-    let saved = SavedState::from_json(text).unwrap();
-    let event = &saved.events[0];
-    assert_eq!(event.shown.duration_seconds, Some(9));
-    assert!(event.approval.may_be_approved());
-    let at = |text: &str| Timestamp::parse(text).unwrap();
-    assert_eq!(saved.heartbeat_at, at("2026-11-27T21:56:27.009336492Z"));
-    assert_eq!(
-        saved.document_at.unwrap().wall,
-        at("2026-11-27T21:56:26.834302957Z")
-    );
-    let now = Moment::new(at("2026-11-27T22:56:26.834302957Z"), Duration::ZERO);
-    let hour = Duration::from_hours(1);
-    assert_eq!(saved.resume(now).monotonic, event.first_seen + hour);
-    assert_eq!(saved.warm_up_until, Some(event.first_seen + hour / 12));
-    let mut broken: Value = serde_json::from_slice(text).unwrap();
-    for (member, value) in [
-        ("events", json!([7])),
-        ("events", json!({})),
-        ("heartbeat_at", json!(7)),
-    ] {
-        broken[member] = value;
-        assert!(SavedState::from_json(broken.to_string().as_bytes()).is_err());
     }
 }
 

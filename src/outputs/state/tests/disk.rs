@@ -139,17 +139,6 @@ impl Disk {
 }
 
 impl Filesystem for Disk {
-    fn list(&mut self, directory: &Path) -> io::Result<Vec<(String, u64)>> {
-        let content = self.lock();
-        let found = content
-            .files
-            .iter()
-            .filter(|(path, _)| path.starts_with(directory));
-        let entry =
-            |(path, file): (&PathBuf, &Vec<u8>)| (path.display().to_string(), file.len() as u64);
-        Ok(found.map(entry).collect())
-    }
-
     fn read(&mut self, path: &Path, max: u64) -> io::Result<Vec<u8>> {
         let file = self.lock().file(path)?.clone();
         if file.len() as u64 > max {
