@@ -25,7 +25,7 @@
 //! Only what the outputs count is read from the outputs themselves ([`output_counters`]). The OTLP senders and the
 //! Alertmanager pushers run on a thread of their own and delay nothing.
 //!
-//! From a poll to a span, or a log record: `imds::client` → [`document::parse`] → `Engine::handle(Input::Polled)` →
+//! From a poll to a span, or a log record: [`imds::Client`] → [`document::parse`] → `Engine::handle(Input::Polled)` →
 //! `lifecycle::Tracker::observe` → [`lifecycle::Transition`] → [`journal::Entry`] → `Effect::Publish` → `otlp::cursor` →
 //! `otlp::sender` → `otlp::trace`, `otlp::log_record`. The engine knows no output.
 //!
@@ -53,7 +53,7 @@
 //! # Invariants
 //!
 //! - Only a scheduled-events document with an empty `Events` array means "no events", or a minute of 200 responses with
-//!   empty bodies (`imds::empty`).
+//!   empty bodies.
 //! - A failure ends no event, and an unreadable event does not hide the others of its document.
 //! - A value that is not known is not exposed: its series is absent.
 //! - External input cannot cause a panic. At most one request to IMDS is in flight.

@@ -4,9 +4,9 @@
 pub mod api_version;
 pub mod document;
 pub mod event;
-mod identity;
 pub mod imds;
-mod request_error;
 
-pub use identity::Identity;
-pub use request_error::{FailureReason, RequestError};
+pub use imds::{
+    identity::Identity,
+    request_error::{FailureReason, RequestError},
+};

@@ -1,7 +1,4 @@
-//! The identity of this VM, from `/metadata/instance/compute`.
-//!
-//! `name` is the VM's entry in `Resources`; the host name differs from it in scale sets. All values are strings, and
-//! missing ones are empty:
+//! The identity of this VM:
 //! <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#instance-metadata>. In a classic cloud
 //! service the response is 404 or 400; events then keep the scope `unknown` unless `--vm.name` is set.
 
@@ -9,10 +6,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{client::Client, error};
+use super::{
+    Client,
+    poll_timing::{FIRST_BACKOFF, MAX_BACKOFF, next_delay},
+    request_error::{self, RequestError},
+};
 use crate::{
-    azure::{Identity, RequestError},
-    base::time::Clock,
+    azure::event::is_same_vm,
+    base::{
+        backoff::exponential,
+        time::{Clock, MonotonicTime},
+    },
 };
 
 /// Short, since polling waits for it.
@@ -20,6 +24,63 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Bytes; an ARM resource id has a few hundred.
 const MAX_VALUE: usize = 2_048;
+
+/// The identity of this VM, from `/metadata/instance/compute`. A missing value is an empty string, as it is there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Identity {
+    /// `name`: this VM in `Resources`.
+    pub name: String,
+    pub vm_id: String,
+    pub scale_set: String,
+    pub vm_size: String,
+    pub location: String,
+    pub zone: String,
+    pub subscription_id: String,
+    pub resource_group: String,
+    pub resource_id: String,
+    /// `osProfile.computerName`.
+    pub computer_name: String,
+    /// A member that this kind of VM has is missing.
+    pub is_partial: bool,
+}
+
+impl Identity {
+    /// The values of a later answer. Where it is partial, the present values of the same VM fill the gaps.
+    pub(crate) fn updated(&self, mut later: Self) -> Self {
+        let is_same_vm = later.vm_id.is_empty() || later.vm_id.eq_ignore_ascii_case(&self.vm_id);
+        if !later.is_partial || !is_same_vm {
+            return later;
+        }
+        let known = self.clone();
+        for (value, known) in [
+            (&mut later.vm_id, known.vm_id),
+            (&mut later.scale_set, known.scale_set),
+            (&mut later.vm_size, known.vm_size),
+            (&mut later.location, known.location),
+            (&mut later.zone, known.zone),
+            (&mut later.subscription_id, known.subscription_id),
+            (&mut later.resource_group, known.resource_group),
+            (&mut later.resource_id, known.resource_id),
+            (&mut later.computer_name, known.computer_name),
+        ] {
+            if value.is_empty() {
+                *value = known;
+            }
+        }
+        later
+    }
+
+    /// The name of the host, where it is another one than that of the VM, as in scale sets.
+    pub(crate) fn host(&self) -> Option<&str> {
+        let host = self.computer_name.as_str();
+        (!host.is_empty() && !host.eq_ignore_ascii_case(&self.name)).then_some(host)
+    }
+
+    /// Whether `--vm.name` is another name than that in instance metadata.
+    pub(crate) fn contradicts(&self, vm_name: Option<&str>) -> bool {
+        vm_name.is_some_and(|vm_name| !is_same_vm(vm_name, &self.name))
+    }
+}
 
 impl Client {
     /// Requests the identity of this VM.
@@ -33,7 +94,7 @@ impl Client {
 /// A response without a name is an error.
 fn parse(body: &[u8]) -> Result<Identity, RequestError> {
     let compute: Value = serde_json::from_slice(body)
-        .map_err(|error| error::json("instance metadata", &error.to_string(), body))?;
+        .map_err(|error| request_error::json("instance metadata", &error.to_string(), body))?;
     let text = |value: Option<&Value>| {
         let text = value.and_then(Value::as_str).unwrap_or_default().trim();
         if text.len() <= MAX_VALUE {
@@ -66,10 +127,10 @@ fn parse(body: &[u8]) -> Result<Identity, RequestError> {
     identity.is_partial =
         lacks_value(&identity) || !optional.iter().all(|it| it.is_some_and(Value::is_string));
     if identity.name.is_empty() {
-        let begin = error::excerpt(&String::from_utf8_lossy(body));
+        let begin = request_error::excerpt(&String::from_utf8_lossy(body));
         let detail =
             format!("expected instance metadata; they lack the name of this VM; it begins {begin}");
-        return Err(error::shape(&detail, body));
+        return Err(request_error::shape(&detail, body));
     }
     Ok(identity)
 }
@@ -89,6 +150,94 @@ fn lacks_value(identity: &Identity) -> bool {
     let of_scale_sets = [&identity.scale_set, &identity.computer_name];
     of_all.into_iter().any(String::is_empty)
         || is_in_scale_set && of_scale_sets.into_iter().any(String::is_empty)
+}
+
+/// When `/metadata/instance` is requested again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdentityTiming {
+    /// After a failure that is none of polling, doubled with each further one.
+    pub retry_interval: Duration,
+    pub max_retry_interval: Duration,
+    /// While a member that this kind of VM has is missing.
+    pub partial_interval: Duration,
+    pub refresh_interval: Duration,
+}
+
+impl Default for IdentityTiming {
+    fn default() -> Self {
+        Self {
+            retry_interval: Duration::from_secs(5),
+            max_retry_interval: Duration::from_mins(5),
+            partial_interval: Duration::from_secs(30),
+            refresh_interval: Duration::from_hours(1),
+        }
+    }
+}
+
+/// Decides when instance metadata are requested. Pure.
+#[derive(Debug)]
+pub(crate) struct IdentitySchedule {
+    timing: IdentityTiming,
+    /// The name of this VM is known, from `--vm.name` or from instance metadata, which then only add labels.
+    is_name_known: bool,
+    due: MonotonicTime,
+    /// Consecutive failures, counted apart while the metadata are unavailable.
+    failures: u32,
+    was_unavailable: bool,
+}
+
+impl IdentitySchedule {
+    pub(crate) fn new(timing: IdentityTiming, is_name_known: bool) -> Self {
+        Self {
+            timing,
+            is_name_known,
+            due: MonotonicTime::default(),
+            failures: 0,
+            was_unavailable: false,
+        }
+    }
+
+    pub(crate) fn is_due(&self, now: MonotonicTime) -> bool {
+        now >= self.due
+    }
+
+    /// A request ended at `now`. A transient failure is retried as a poll is; `jitter` is that of [`next_delay`].
+    pub(crate) fn record(
+        &mut self,
+        result: &Result<Identity, RequestError>,
+        jitter: f64,
+        now: MonotonicTime,
+    ) {
+        let timing = self.timing;
+        let delay = match result {
+            Ok(identity) => {
+                self.failures = 0;
+                self.is_name_known = true;
+                if identity.is_partial {
+                    timing.partial_interval
+                } else {
+                    timing.refresh_interval
+                }
+            }
+            Err(error) => {
+                let is_unavailable = error.is_identity_unavailable(self.is_name_known);
+                if self.was_unavailable != is_unavailable {
+                    self.failures = 0;
+                }
+                self.was_unavailable = is_unavailable;
+                self.failures = self.failures.saturating_add(1);
+                if is_unavailable {
+                    let (first, max) = (timing.retry_interval, timing.max_retry_interval);
+                    let retry_after = error.retry_after.unwrap_or_default().min(MAX_BACKOFF);
+                    retry_after.max(exponential(first, max, self.failures))
+                } else {
+                    let failed = Some((error, self.failures));
+                    next_delay(failed, Duration::ZERO, FIRST_BACKOFF, jitter)
+                }
+            }
+        };
+        self.due = now + delay;
+    }
 }
 
 #[cfg(test)]
@@ -195,5 +344,79 @@ mod tests {
             let text = String::from_utf8_lossy(body);
             assert_eq!(parse(body).unwrap_err().reason, reason, "{text}");
         }
+    }
+
+    /// The delays in seconds after these results of consecutive requests for the identity.
+    fn identity_delays(
+        is_name_known: bool,
+        results: impl IntoIterator<Item = Result<Identity, RequestError>>,
+    ) -> Vec<u64> {
+        let mut schedule = IdentitySchedule::new(IdentityTiming::default(), is_name_known);
+        let now = MonotonicTime::since_origin(Duration::from_secs(1));
+        assert!(schedule.is_due(now));
+        let delay = |result| {
+            schedule.record(&result, 1.0, now);
+            (schedule.due - now).as_secs()
+        };
+        results.into_iter().map(delay).collect()
+    }
+
+    fn refused(status: u16, retry_after: u64) -> Result<Identity, RequestError> {
+        let reason = match status {
+            429 => FailureReason::Throttled,
+            500.. => FailureReason::Status5xx,
+            _ => FailureReason::Status4xx,
+        };
+        Err(RequestError {
+            status: Some(status),
+            retry_after: Some(Duration::from_secs(retry_after)).filter(|after| !after.is_zero()),
+            ..RequestError::new(reason, "")
+        })
+    }
+
+    #[test]
+    fn a_transient_failure_of_the_identity_is_retried_as_a_poll_is() {
+        for status in [403, 405, 500, 503] {
+            let failures = (0..6).map(|_| refused(status, 0));
+            assert_eq!(
+                identity_delays(false, failures),
+                [1, 2, 4, 8, 15, 15],
+                "{status}"
+            );
+        }
+        let throttled = [0, 1, 12, 86_400].map(|retry_after| refused(429, retry_after));
+        assert_eq!(identity_delays(false, throttled), [2, 1, 12, 15]);
+    }
+
+    #[test]
+    fn unavailable_identity_backs_off_to_five_minutes() {
+        for (status, is_name_known) in [(400, false), (404, false), (503, true), (404, true)] {
+            let failures = (0..8).map(|_| refused(status, 0));
+            let expected = [5, 10, 20, 40, 80, 160, 300, 300];
+            assert_eq!(
+                identity_delays(is_name_known, failures),
+                expected,
+                "{status}"
+            );
+        }
+        let mixed = [
+            refused(503, 0),
+            refused(503, 0),
+            refused(404, 0),
+            refused(503, 0),
+        ];
+        assert_eq!(identity_delays(false, mixed), [1, 2, 5, 1]);
+    }
+
+    #[test]
+    fn a_known_identity_is_requested_again_each_hour_and_a_partial_one_after_30_seconds() {
+        let known = |is_partial| {
+            Ok(Identity {
+                is_partial,
+                ..Identity::default()
+            })
+        };
+        let results = [known(true), refused(503, 0), known(true), known(false)];
+        assert_eq!(identity_delays(false, results), [30, 5, 30, 3_600]);
     }
 }

@@ -14,8 +14,8 @@ use crate::{
         event::EventId,
         imds::{
             Client,
-            backoff::{self, IdentitySchedule},
-            timeouts::PollTimeouts,
+            identity::IdentitySchedule,
+            poll_timing::{MIN_REQUEST_INTERVAL, PollTimeouts, next_delay},
         },
     },
     base::time::{Clock, Moment},
@@ -131,11 +131,11 @@ impl ImdsRequests {
         let busy = elapsed(last.began, now);
         let failed = last.error.as_ref();
         let failed = failed.map(|error| (error, self.consecutive_failures));
-        let delay = backoff::next_delay(failed, busy, engine.poll_interval(), fastrand::f64());
+        let delay = next_delay(failed, busy, engine.poll_interval(), fastrand::f64());
         let due = engine
             .approval_due_in(now)
             .filter(|_| last.error.is_none())
-            .map(|due| due.max(backoff::MIN_REQUEST_INTERVAL));
+            .map(|due| due.max(MIN_REQUEST_INTERVAL));
         due.map_or(delay, |due| delay.min(due))
     }
 

@@ -20,7 +20,7 @@ use super::{CommandError, flag_error};
 use crate::{
     azure::{
         api_version::{LATEST_API_VERSION, RequestedVersion},
-        imds::{Endpoint, IdentityTiming, backoff::MIN_REQUEST_INTERVAL},
+        imds::{Endpoint, IdentityTiming, poll_timing::MIN_REQUEST_INTERVAL},
     },
     base::time::format_duration,
     core::approval,
@@ -203,7 +203,7 @@ pub struct ImdsSettings {
     pub api_version: RequestedVersion,
     /// Per request.
     pub timeout: Duration,
-    /// Per poll that follows timeouts (`imds::timeouts::PollTimeouts`).
+    /// Per poll that follows timeouts (`imds::poll_timing::PollTimeouts`).
     pub first_timeout: Duration,
     pub identity_timing: IdentityTiming,
     /// The value of `--vm.name`.

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use hyper::{
     Request, Response, Uri,
-    body::Incoming,
+    body::{Body as _, Incoming},
     client::conn::http1::{SendRequest, handshake},
     header::{self, HeaderMap, HeaderValue},
     http::uri::Scheme,
@@ -22,13 +22,13 @@ use tower_service::Service as _;
 
 use super::{
     endpoint::{Endpoint, EndpointError},
-    error,
+    request_error::{self, FailureReason, RequestError},
 };
-use crate::{
-    azure::RequestError,
-    http::client::{USER_AGENT, causes, resolver::Resolver, root_cause},
-};
+use crate::http::client::{USER_AGENT, causes, resolver::Resolver, root_cause};
 
+pub(super) const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 /// IMDS runs on the host, so connecting takes milliseconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -124,11 +124,11 @@ impl ImdsConnection {
                 Some(unsent) if is_reused => {
                     sender = Box::pin(self.open()).await?;
                     let sent = sender.send_request(unsent).await;
-                    sent.map_err(|error| error::exchange(&error, &self.base))?
+                    sent.map_err(|error| request_error::exchange(&error, &self.base))?
                 }
                 _ => {
                     self.was_outdated = is_reused && is_closed(failed.error());
-                    return Err(error::exchange(failed.error(), &self.base));
+                    return Err(request_error::exchange(failed.error(), &self.base));
                 }
             },
         };
@@ -154,11 +154,11 @@ impl ImdsConnection {
         self.is_opening = true;
         let opened = timeout(CONNECT_TIMEOUT, self.connector.call(self.uri.clone())).await;
         let stream = opened
-            .map_err(|_elapsed| error::connect_timeout(base))?
-            .map_err(|error| error::connect(&*error, is_https, base))?;
+            .map_err(|_elapsed| request_error::connect_timeout(base))?
+            .map_err(|error| request_error::connect(&*error, is_https, base))?;
         let (sender, connection) = handshake(stream)
             .await
-            .map_err(|error| error::exchange(&error, base))?;
+            .map_err(|error| request_error::exchange(&error, base))?;
         self.is_opening = false;
         // The task ends with its sender or when IMDS closes the connection; the request reports the error.
         drop(tokio::spawn(connection));
@@ -168,5 +168,46 @@ impl ImdsConnection {
 
 /// Whether the peer closed the connection before a whole response head.
 fn is_closed(error: &hyper::Error) -> bool {
-    error.is_incomplete_message() || error.is_closed() || causes(error).any(error::is_closed)
+    error.is_incomplete_message()
+        || error.is_closed()
+        || causes(error).any(request_error::is_closed)
+}
+
+pub(super) async fn read_body(
+    mut body: Incoming,
+    max_bytes: usize,
+) -> Result<Vec<u8>, RequestError> {
+    let too_large = || {
+        let message = format!("the body has more than {max_bytes} bytes, the limit for IMDS");
+        RequestError::new(FailureReason::Body, message)
+    };
+    let content_length = body.size_hint().lower();
+    if usize::try_from(content_length).map_or(true, |length| length > max_bytes) {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|cause| {
+            let (received, cause) = (bytes.len(), root_cause(&cause));
+            let message = format!("the body was truncated after {received} bytes: {cause}");
+            RequestError::new(FailureReason::Body, message)
+        })?;
+        let Some(chunk) = frame.data_ref() else {
+            continue;
+        };
+        if bytes.len() + chunk.len() > max_bytes {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(chunk);
+    }
+    Ok(bytes)
+}
+
+/// The body of a response that is classified by its status; empty if it does not arrive in time.
+pub(super) async fn error_body(body: Incoming) -> Vec<u8> {
+    let read = read_body(body, MAX_ERROR_BYTES);
+    match timeout(ERROR_BODY_TIMEOUT, read).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) | Err(_) => Vec::new(),
+    }
 }

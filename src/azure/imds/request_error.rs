@@ -1,5 +1,5 @@
-//! The errors of requests to IMDS: each has a reason, and a message with a hint for the operator. `base` is the base
-//! URL.
+//! A failed request to IMDS: one of a closed set of reasons, and a message with a hint for the operator. `base` is the
+//! base URL.
 
 use std::{io, time::Duration};
 
@@ -10,13 +10,84 @@ use hyper::{
 use serde_json::Value;
 
 use crate::{
-    azure::{FailureReason, RequestError, document::ParseError},
+    azure::document::ParseError,
     base::{
+        label::label_values,
         text,
         time::{self, Timestamp, in_words},
     },
     http::client::{causes, is_tls, is_web_page, retry_after, root_cause, url},
 };
+
+label_values! {
+    /// Why a request to IMDS failed: the closed set of values of the label `reason`.
+    pub enum FailureReason {
+        /// The body was truncated or too large.
+        Body = "body",
+        /// No connection, or a reset one.
+        Connect = "connect",
+        /// 410: IMDS is being updated.
+        Gone = "gone",
+        Json = "json",
+        Redirect = "redirect",
+        /// The body of a 200 is JSON but not a scheduled-events document.
+        Shape = "shape",
+        Status4xx = "status_4xx",
+        Status5xx = "status_5xx",
+        /// 429: more than five requests a second by all clients of this VM together.
+        Throttled = "throttled",
+        Timeout = "timeout",
+        Tls = "tls",
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct RequestError {
+    pub reason: FailureReason,
+    pub status: Option<u16>,
+    /// A sentence for the log and the status page.
+    pub message: String,
+    pub retry_after: Option<Duration>,
+    /// No connection was opened, so the request was not sent.
+    pub is_unsent: bool,
+}
+
+impl RequestError {
+    pub(crate) fn new(reason: FailureReason, message: impl Into<String>) -> Self {
+        Self {
+            reason,
+            status: None,
+            message: message.into(),
+            retry_after: None,
+            is_unsent: false,
+        }
+    }
+
+    /// Whether the request had no effect for certain: it was not sent, or a 3xx or 4xx refused it. IMDS may have acted
+    /// on a request without an answer, and a 5xx may be that of a proxy in front of IMDS.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.is_unsent || matches!(self.status, Some(300..500))
+    }
+
+    /// Whether the same request may succeed within seconds. An unopened connection is not: IMDS is not there.
+    pub(crate) fn is_temporary(&self) -> bool {
+        match self.reason {
+            FailureReason::Gone
+            | FailureReason::Throttled
+            | FailureReason::Status5xx
+            | FailureReason::Body => true,
+            FailureReason::Connect => !self.is_unsent,
+            _ => self.status == Some(421),
+        }
+    }
+
+    /// Whether the failure of a request for instance metadata is no failure of polling. Where the name of this VM is
+    /// known, they only add labels; and the response is 400 or 404 in a classic cloud service, which has no `compute`.
+    pub(crate) fn is_identity_unavailable(&self, is_name_known: bool) -> bool {
+        is_name_known || matches!(self.status, Some(400 | 404))
+    }
+}
 
 pub(super) fn connect_timeout(base: &str) -> RequestError {
     unconnected(FailureReason::Timeout, base, "no answer in time")
@@ -39,7 +110,6 @@ pub(super) fn timeout(base: &str, after: Duration) -> RequestError {
     RequestError::new(FailureReason::Timeout, message)
 }
 
-/// The error of a request whose connection could not be opened.
 pub(super) fn connect(
     error: &(dyn std::error::Error + 'static),
     is_https: bool,
