@@ -9,21 +9,10 @@ use crate::{
     base::{label::label_values, time},
 };
 
-/// A documented version of the Scheduled Events API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ApiVersion {
-    pub(crate) name: &'static str,
-}
-
-/// The version that is requested: any date, since Azure publishes versions that this table does not have, such as that
-/// of the Spot rebalance recommendations
-/// (<https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>).
+/// Any date, since Azure publishes versions that this table does not have, such as that of the Spot rebalance
+/// recommendations (<https://learn.microsoft.com/azure/virtual-machines/spot-eviction-risk-notifications>).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestedVersion {
-    pub(crate) name: Arc<str>,
-    /// What its documents are assumed to contain: the newest documented version that is not newer, or the oldest one.
-    pub(crate) documented: ApiVersion,
-}
+pub struct ApiVersion(Arc<str>);
 
 label_values! {
     /// A field of an event that older versions do not have, by its name in the document.
@@ -50,56 +39,49 @@ const PREVIEW: &str = "2017-03-01";
 /// The default of `--imds.api-version`; the only version with all event types and fields.
 pub(crate) const LATEST_API_VERSION: &str = "2020-07-01";
 
-impl RequestedVersion {
+impl ApiVersion {
     /// `None` unless `name` is a date as `YYYY-MM-DD`.
     pub fn parse(name: &str) -> Option<Self> {
-        if !time::is_date(name) {
-            return None;
-        }
+        time::is_date(name).then(|| Self(name.into()))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// What its documents are assumed to contain: the newest documented version that is not newer, or the oldest one.
+    pub(crate) fn documented(&self) -> &'static str {
         let mut newest_first = API_VERSIONS.into_iter().rev();
-        let not_newer = newest_first.find(|documented| *documented <= name);
-        Some(Self {
-            name: Arc::from(name),
-            documented: ApiVersion {
-                name: not_newer.unwrap_or(PREVIEW),
-            },
-        })
+        let not_newer = newest_first.find(|documented| **documented <= *self.0);
+        not_newer.unwrap_or(PREVIEW)
     }
 
     pub(crate) fn is_documented(&self) -> bool {
-        *self.name == *self.documented.name
-    }
-}
-
-impl ApiVersion {
-    pub fn find(name: &str) -> Option<Self> {
-        let mut versions = API_VERSIONS.into_iter();
-        let name = versions.find(|documented| *documented == name)?;
-        Some(Self { name })
+        *self.0 == *self.documented()
     }
 
     /// True also for types without a documented version: no version is known to leave them out.
-    pub(crate) fn has_event_type(self, event_type: &EventType) -> bool {
+    pub(crate) fn has_event_type(&self, event_type: &EventType) -> bool {
         let since = event_type.spec().api_version;
-        since.is_none_or(|since| since <= self.name)
+        since.is_none_or(|since| since <= self.documented())
     }
 
-    pub(crate) fn has_field(self, field: EventField) -> bool {
+    pub(crate) fn has_field(&self, field: EventField) -> bool {
         let since = match field {
             EventField::Description => "2019-04-01",
             EventField::EventSource => "2019-08-01",
             EventField::DurationInSeconds => LATEST_API_VERSION,
         };
-        since <= self.name
+        since <= self.documented()
     }
 
     /// The preview writes ISO 8601 times, and an underscore before the name of each VM.
-    pub(crate) fn is_preview(self) -> bool {
-        self.name == PREVIEW
+    pub(crate) fn is_preview(&self) -> bool {
+        self.documented() == PREVIEW
     }
 
     /// The event types and fields that this version leaves out, as a list for the log; empty for the latest version.
-    pub(crate) fn missing(self) -> String {
+    pub(crate) fn missing(&self) -> String {
         let event_types = EventType::KNOWN
             .into_iter()
             .filter(|known| !self.has_event_type(known))
@@ -116,19 +98,23 @@ impl ApiVersion {
 mod tests {
     use super::*;
 
+    fn version(name: &str) -> ApiVersion {
+        ApiVersion::parse(name).unwrap()
+    }
+
     #[test]
     fn versions_are_in_order_and_each_has_what_the_one_before_has() {
         for pair in API_VERSIONS.windows(2) {
             let (older, newer) = (pair[0], pair[1]);
             assert!(older < newer);
-            let types = |name| EventType::KNOWN.map(|it| ApiVersion { name }.has_event_type(&it));
+            let types = |name| EventType::KNOWN.map(|it| version(name).has_event_type(&it));
             assert!(types(older) <= types(newer));
         }
     }
 
     #[test]
     fn missing_event_types_and_fields_are_listed() {
-        let missing = |name| ApiVersion::find(name).unwrap().missing();
+        let missing = |name| version(name).missing();
         assert_eq!(
             missing("2017-08-01"),
             "Preempt events, Terminate events, Description, EventSource, DurationInSeconds"
@@ -139,7 +125,6 @@ mod tests {
         );
         assert_eq!(missing("2019-08-01"), "DurationInSeconds");
         assert_eq!(missing(LATEST_API_VERSION), "");
-        assert_eq!(ApiVersion::find("2018-01-01"), None);
     }
 
     #[test]
@@ -152,9 +137,8 @@ mod tests {
             ("2020-07-01", LATEST_API_VERSION),
             ("2027-02-28", LATEST_API_VERSION),
         ] {
-            let requested = RequestedVersion::parse(name).unwrap();
-            assert_eq!(requested.documented.name, documented, "{name}");
-            assert_eq!(requested.is_documented(), name == documented, "{name}");
+            assert_eq!(version(name).documented(), documented);
+            assert_eq!(version(name).is_documented(), name == documented, "{name}");
         }
     }
 
@@ -173,7 +157,7 @@ mod tests {
             "2020-W27-3",
             "２０２０-07-01",
         ] {
-            assert_eq!(RequestedVersion::parse(name), None, "{name:?}");
+            assert_eq!(ApiVersion::parse(name), None, "{name:?}");
         }
     }
 }

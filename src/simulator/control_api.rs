@@ -15,11 +15,8 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    file::catalog,
-    http::{Request, Response, empty, error, json, not_allowed, response},
-    page,
-    scenario::Scenario,
-    world::World,
+    Request, Response, empty, error, json_response, not_allowed, page, response,
+    scenario::Scenario, scenario_file::catalog, world::World,
 };
 use crate::base::time::{Moment, Timestamp};
 
@@ -38,8 +35,8 @@ pub(super) fn respond(world: &mut World, request: &Request, now: Moment) -> Resp
             let page = page::page(world, now);
             response(StatusCode::OK, "text/html; charset=utf-8", page)
         }
-        ("/simulator/state", &Method::GET) => json(&state(world, now)),
-        ("/simulator/scenarios", &Method::GET) => json(&scenarios()),
+        ("/simulator/state", &Method::GET) => json_response(&state(world, now)),
+        ("/simulator/scenarios", &Method::GET) => json_response(&scenarios()),
         ("/simulator/start" | "/simulator/clear", &Method::POST) => command(world, request, now),
         ("/" | "/simulator/state" | "/simulator/scenarios", _) => not_allowed("GET"),
         ("/simulator/start" | "/simulator/clear", _) => not_allowed("POST"),
@@ -88,7 +85,7 @@ fn command(world: &mut World, request: &Request, now: Moment) -> Response {
         response.headers_mut().insert(LOCATION, page);
         return response;
     }
-    json(&state(world, now))
+    json_response(&state(world, now))
 }
 
 /// Browsers send `Sec-Fetch-Site`, older ones `Origin`; other clients send neither and are accepted.
@@ -140,7 +137,7 @@ fn state(world: &World, now: Moment) -> Value {
         json!({
             "event_id": event.id.as_str(),
             "event_type": event.spec.event_type,
-            "event_status": event.status,
+            "event_status": event.status.as_str(),
             "approved": event.is_approved,
             "resources": event.resources,
             "not_before": event.not_before.map(Timestamp::rfc3339),

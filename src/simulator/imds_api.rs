@@ -17,19 +17,21 @@ use hyper::{
     HeaderMap, Method, StatusCode,
     header::{CONNECTION, ETAG, HeaderValue, IF_NONE_MATCH, RETRY_AFTER},
 };
-use serde::Deserialize;
+use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
 use super::{
-    document::{SimulatedVersion, document},
-    http::{self, JSON, Request, Response, error, not_allowed},
-    scenario::{Fault, FaultSpec},
+    JSON, Request, Response, empty, error, json_response, not_allowed, response,
+    scenario::Fault,
     vm::Vm,
-    world::World,
+    world::{PendingEvent, World},
 };
 use crate::{
-    azure::event::EventId,
-    base::time::{Moment, is_date},
+    azure::{
+        api_version::{ApiVersion, EventField, LATEST_API_VERSION},
+        event::{EventId, EventType},
+    },
+    base::time::{Moment, Timestamp, is_date},
 };
 
 /// Per request.
@@ -39,34 +41,19 @@ const MAX_APPROVALS: usize = 1_000;
 const NEWEST_VERSIONS: [&str; 3] = ["2025-04-07", "2024-07-17", "2024-03-15"];
 /// Names of VMs in the error about an unknown one.
 const MAX_NAMED: usize = 20;
+const EVENTS: &str = "/metadata/scheduledevents";
 
-/// The path of a request to the metadata service of a VM, in lower case, as the service ignores case.
-#[derive(Debug)]
-pub(super) struct MetadataPath {
-    /// `None` for the simulated VM.
-    vm: Option<String>,
-    /// From `/metadata` on, without a slash at the end.
-    path: String,
-}
-
-impl MetadataPath {
-    /// `None` for a path outside the metadata service.
-    pub(super) fn parse(path: &str) -> Option<Self> {
-        let path = path.to_ascii_lowercase();
-        let of_vm = path
-            .strip_prefix("/vm/")
-            .and_then(|rest| rest.split_once('/'));
-        let (vm, path) = match of_vm {
-            Some((vm, rest)) => (Some(vm.to_owned()), format!("/{rest}")),
-            None => (None, path),
-        };
-        let path = path.strip_suffix('/').unwrap_or(&path).to_owned();
-        path.starts_with("/metadata").then_some(Self { vm, path })
-    }
-
-    fn is_events(&self) -> bool {
-        self.path.starts_with("/metadata/scheduledevents")
-    }
+/// The VM, `None` for the simulated one, and the path from `/metadata` on, without a slash at the end. Both are in lower
+/// case, as the service ignores case. `None` for a path outside the metadata service.
+pub(super) fn metadata_path(path: &str) -> Option<(Option<String>, String)> {
+    let path = path.to_ascii_lowercase();
+    let of_vm = path.strip_prefix("/vm/");
+    let (vm, path) = match of_vm.and_then(|rest| rest.split_once('/')) {
+        Some((vm, rest)) => (Some(vm.to_owned()), format!("/{rest}")),
+        None => (None, path),
+    };
+    let path = path.strip_suffix('/').unwrap_or(&path).to_owned();
+    path.starts_with("/metadata").then_some((vm, path))
 }
 
 /// What the server does with a request.
@@ -82,20 +69,22 @@ pub enum Action {
 
 /// Handles a request to the metadata service, and counts it by its result.
 pub fn handle(world: &mut World, request: &Request, now: Moment) -> Action {
-    let Some(path) = MetadataPath::parse(request.uri().path()) else {
+    let Some((vm, path)) = metadata_path(request.uri().path()) else {
         return Action::Respond(*not_found());
     };
     world.advance(now);
-    let action = act(world, &path, request, now);
+    let action = act(world, vm.as_deref(), &path, request, now)
+        .unwrap_or_else(|refusal| Action::Respond(*refusal));
+    let is_events = path.starts_with(EVENTS);
     let result = match &action {
         Action::Hang | Action::CloseConnection => "unanswered",
         // Counted when it is handled again.
         Action::Delay(_) => return action,
-        Action::Respond(response) => match (response.status(), path.is_events()) {
-            (StatusCode::NOT_MODIFIED, _) => "unchanged",
-            (StatusCode::OK, true) if request.method() == Method::POST => "approvals",
-            (StatusCode::OK, true) => "documents",
-            (StatusCode::OK, false) => "metadata",
+        Action::Respond(response) => match response.status() {
+            StatusCode::NOT_MODIFIED => "unchanged",
+            StatusCode::OK if !is_events => "metadata",
+            StatusCode::OK if request.method() == Method::POST => "approvals",
+            StatusCode::OK => "documents",
             _ => "refused",
         },
     };
@@ -103,56 +92,48 @@ pub fn handle(world: &mut World, request: &Request, now: Moment) -> Action {
     action
 }
 
-fn act(world: &mut World, path: &MetadataPath, request: &Request, now: Moment) -> Action {
-    let (spec, end) = world.fault(now).unzip();
-    match spec.map(|spec| spec.fault) {
-        Some(Fault::Hang) => Action::Hang,
-        Some(Fault::Reset) => Action::CloseConnection,
-        Some(Fault::Slow) if path.is_events() => {
-            Action::Delay(end.unwrap_or_default() - now.monotonic)
-        }
-        _ => {
-            let response = respond(world, path, request, spec, now);
-            Action::Respond(response.unwrap_or_else(|refusal| *refusal))
-        }
-    }
-}
-
 /// The response to a request that is refused.
 type Refusal = Box<Response>;
 
-fn respond(
+fn act(
     world: &mut World,
-    path: &MetadataPath,
+    vm: Option<&str>,
+    path: &str,
     request: &Request,
-    spec: Option<FaultSpec>,
     now: Moment,
-) -> Result<Response, Refusal> {
-    let vm = match &path.vm {
-        None => world.vm.clone(),
-        Some(name) => world.find_vm(name).ok_or_else(|| unknown_vm(world, name))?,
-    };
+) -> Result<Action, Refusal> {
+    let (spec, end) = world.fault(now).unzip();
     let fault = spec.map(|spec| spec.fault);
     match fault {
-        Some(Fault::Gone) => {
-            let message = "Gone. The service is being updated, retry within 70 seconds.";
-            return Ok(error(StatusCode::GONE, message));
-        }
-        Some(Fault::Throttled) => return Ok(throttled(spec.and_then(|spec| spec.retry_after))),
-        Some(Fault::RateLimit) if !world.accept_request(&vm.name, now) => {
-            return Ok(throttled(None));
-        }
-        Some(Fault::ServerError) => {
-            let message = "Internal server error. Retry after some time.";
-            return Ok(error(StatusCode::INTERNAL_SERVER_ERROR, message));
-        }
-        Some(Fault::MetadataProxy) => {
-            return Ok(proxy_response(spec.and_then(|spec| spec.status)));
+        Some(Fault::Hang) => return Ok(Action::Hang),
+        Some(Fault::Reset) => return Ok(Action::CloseConnection),
+        Some(Fault::Slow) if path.starts_with(EVENTS) => {
+            return Ok(Action::Delay(end.unwrap_or_default() - now.monotonic));
         }
         _ => {}
     }
-    check_headers(path, request)?;
-    route(world, &vm, path, request, fault, now)
+    let vm = match vm {
+        None => world.vm.clone(),
+        Some(name) => world.find_vm(name).ok_or_else(|| unknown_vm(world, name))?,
+    };
+    let response = match fault {
+        Some(Fault::Gone) => {
+            let message = "Gone. The service is being updated, retry within 70 seconds.";
+            error(StatusCode::GONE, message)
+        }
+        Some(Fault::Throttled) => throttled(spec.and_then(|spec| spec.retry_after)),
+        Some(Fault::RateLimit) if !world.accept_request(&vm.name, now) => throttled(None),
+        Some(Fault::ServerError) => {
+            let message = "Internal server error. Retry after some time.";
+            error(StatusCode::INTERNAL_SERVER_ERROR, message)
+        }
+        Some(Fault::MetadataProxy) => proxy_response(spec.and_then(|spec| spec.status)),
+        _ => {
+            check_headers(path, request)?;
+            route(world, &vm, path, request, fault, now)?
+        }
+    };
+    Ok(Action::Respond(response))
 }
 
 fn unknown_vm(world: &World, name: &str) -> Refusal {
@@ -182,7 +163,7 @@ fn throttled(retry_after: Option<Duration>) -> Response {
 /// The Guest Proxy Agent sends no body, and closes the connection.
 fn proxy_response(status: Option<u16>) -> Response {
     let status = status.and_then(|status| StatusCode::from_u16(status).ok());
-    let mut response = http::empty(status.unwrap_or(StatusCode::FORBIDDEN));
+    let mut response = empty(status.unwrap_or(StatusCode::FORBIDDEN));
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
     response
@@ -190,12 +171,10 @@ fn proxy_response(status: Option<u16>) -> Response {
 
 /// The service's protection against server-side request forgery. The preview of Scheduled Events does not ask for the
 /// `Metadata` header.
-fn check_headers(path: &MetadataPath, request: &Request) -> Result<(), Refusal> {
+fn check_headers(path: &str, request: &Request) -> Result<(), Refusal> {
     let is_true = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"true");
-    let is_preview = path.is_events()
-        && api_version(request)
-            .and_then(SimulatedVersion::find)
-            .is_some_and(SimulatedVersion::is_preview);
+    let version = api_version(request).and_then(events_version);
+    let is_preview = path.starts_with(EVENTS) && version.is_some_and(|it| it.is_preview());
     if !is_preview && !request.headers().get("metadata").is_some_and(is_true) {
         return Err(bad_request("Required metadata header not specified"));
     }
@@ -209,25 +188,20 @@ fn check_headers(path: &MetadataPath, request: &Request) -> Result<(), Refusal> 
 fn route(
     world: &mut World,
     vm: &Vm,
-    path: &MetadataPath,
+    path: &str,
     request: &Request,
     fault: Option<Fault>,
     now: Moment,
 ) -> Result<Response, Refusal> {
-    let method = request.method();
-    if path.path == "/metadata/scheduledevents" {
-        return match *method {
-            Method::GET => deliver(world, request, fault, now),
-            Method::POST => approve(world, request, now),
-            _ => Ok(not_allowed("GET, POST")),
-        };
-    }
-    match path.path.strip_prefix("/metadata/instance") {
-        Some(rest) if rest.is_empty() || rest.starts_with('/') => match *method {
-            Method::GET => instance(vm, rest, request),
-            _ => Ok(not_allowed("GET")),
-        },
-        _ => Err(not_found()),
+    let below_instance = path.strip_prefix("/metadata/instance");
+    let below_instance = below_instance.filter(|it| it.is_empty() || it.starts_with('/'));
+    match (below_instance, request.method()) {
+        (None, _) if path != EVENTS => Err(not_found()),
+        (None, &Method::GET) => deliver(world, request, fault, now),
+        (None, &Method::POST) => approve(world, request, now),
+        (None, _) => Ok(not_allowed("GET, POST")),
+        (Some(path), &Method::GET) => instance(vm, path, request),
+        (Some(_), _) => Ok(not_allowed("GET")),
     }
 }
 
@@ -237,32 +211,31 @@ fn deliver(
     fault: Option<Fault>,
     now: Moment,
 ) -> Result<Response, Refusal> {
-    let version = requested_version(request, SimulatedVersion::find)?;
+    let version = requested_version(request, events_version)?;
     let (incarnation, events) = world.deliver(now);
-    let body = document(incarnation, events, version);
+    let body = document(incarnation, events, &version);
     Ok(match fault {
-        Some(Fault::EmptyBody) => http::response(StatusCode::OK, JSON, ""),
-        Some(Fault::Garbage) => http::response(StatusCode::OK, JSON, garbled(body)),
+        Some(Fault::EmptyBody) => response(StatusCode::OK, JSON, ""),
+        Some(Fault::Garbage) => {
+            // Half of the document, followed by bytes that are not UTF-8.
+            let half = body.as_bytes().split_at(body.len() / 2).0;
+            response(StatusCode::OK, JSON, [half, b"\xff\xfe\x00\xc3("].concat())
+        }
         _ => conditional(body, request.headers()),
     })
 }
 
-/// The first half of the document, followed by bytes that are not UTF-8.
-fn garbled(document: String) -> Vec<u8> {
-    let mut bytes = document.into_bytes();
-    bytes.truncate(bytes.len() / 2);
-    bytes.extend_from_slice(b"\xff\xfe\x00\xc3(");
-    bytes
-}
-
-/// Responds with 304 if `If-None-Match` names the document.
+/// Responds with 304 if `If-None-Match` names the document. The tag is a hash of the content, because a scenario can
+/// reset the incarnation.
 fn conditional(body: String, headers: &HeaderMap) -> Response {
-    let tag = entity_tag(&body);
+    let mut hasher = DefaultHasher::new();
+    hasher.write(body.as_bytes());
+    let tag = format!("\"{:016x}\"", hasher.finish());
     let known = headers.get(IF_NONE_MATCH).map(HeaderValue::as_bytes);
     let mut response = if known == Some(tag.as_bytes()) {
-        http::empty(StatusCode::NOT_MODIFIED)
+        empty(StatusCode::NOT_MODIFIED)
     } else {
-        http::response(StatusCode::OK, JSON, body)
+        response(StatusCode::OK, JSON, body)
     };
     if let Ok(tag) = HeaderValue::try_from(tag) {
         response.headers_mut().insert(ETAG, tag);
@@ -270,41 +243,22 @@ fn conditional(body: String, headers: &HeaderMap) -> Response {
     response
 }
 
-/// A hash of the content, because a scenario can reset the incarnation.
-fn entity_tag(body: &str) -> String {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(body.as_bytes());
-    format!("\"{:016x}\"", hasher.finish())
-}
-
-/// The body of a POST. The `DocumentIncarnation` that Microsoft's samples of the first versions send, as a number or a
-/// string, is accepted and ignored. So is a missing one.
-#[derive(Deserialize)]
-struct ApprovalBody {
-    #[serde(rename = "StartRequests")]
-    start_requests: Vec<StartRequest>,
-}
-
-#[derive(Deserialize)]
-struct StartRequest {
-    #[serde(rename = "EventId")]
-    event_id: String,
-}
-
+/// The `DocumentIncarnation` that Microsoft's samples of the first versions send, as a number or a string, is accepted
+/// and ignored. So is a missing one.
 fn approve(world: &mut World, request: &Request, now: Moment) -> Result<Response, Refusal> {
-    requested_version(request, SimulatedVersion::find)?;
-    let approval: ApprovalBody = serde_json::from_slice(request.body()).map_err(|_| {
+    requested_version(request, events_version)?;
+    let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
+    let requests = body["StartRequests"].as_array();
+    let id = |request: &Value| Some(EventId::new(request["EventId"].as_str()?));
+    let ids: Option<Vec<_>> = requests.and_then(|it| it.iter().map(id).collect());
+    let ids = ids.ok_or_else(|| {
         bad_request("The body is not a list of StartRequests, each with an EventId.")
     })?;
-    let requests = approval.start_requests.iter();
-    if requests.len() == 0 || requests.len() > MAX_APPROVALS {
+    if ids.is_empty() || ids.len() > MAX_APPROVALS {
         return Err(bad_request("StartRequests is empty or too long."));
     }
-    let ids: Vec<_> = requests
-        .map(|request| EventId::new(&request.event_id))
-        .collect();
     match world.approve(&ids, now) {
-        Ok(()) => Ok(http::response(StatusCode::OK, JSON, "")),
+        Ok(()) => Ok(response(StatusCode::OK, JSON, "")),
         Err(unknown) => Err(bad_request(&format!("{unknown}."))),
     }
 }
@@ -325,12 +279,12 @@ fn instance(vm: &Vm, path: &str, request: &Request) -> Result<Response, Refusal>
     match found.ok_or_else(not_found)? {
         Value::String(text) if is_text => {
             let content_type = "text/plain; charset=utf-8";
-            Ok(http::response(StatusCode::OK, content_type, text.clone()))
+            Ok(response(StatusCode::OK, content_type, text.clone()))
         }
         Value::String(_) => Err(bad_request(
             "A single value is available as text only: add format=text.",
         )),
-        value => Ok(http::json(value)),
+        value => Ok(json_response(value)),
     }
 }
 
@@ -345,7 +299,7 @@ fn requested_version<T>(request: &Request, find: impl Fn(&str) -> Option<T>) -> 
     api_version(request).and_then(find).ok_or_else(|| {
         let message = "Bad request. api-version is invalid or was not specified in the request.";
         let body = json!({ "error": message, "newest-versions": NEWEST_VERSIONS });
-        http::response(StatusCode::BAD_REQUEST, JSON, body.to_string()).into()
+        response(StatusCode::BAD_REQUEST, JSON, body.to_string()).into()
     })
 }
 
@@ -353,6 +307,11 @@ fn api_version(request: &Request) -> Option<&str> {
     parameters(request)
         .find(|(name, _)| name.eq_ignore_ascii_case("api-version"))
         .map(|(_, value)| value)
+}
+
+/// Of Scheduled Events: a documented version, or a newer date.
+fn events_version(name: &str) -> Option<ApiVersion> {
+    ApiVersion::parse(name).filter(|it| it.is_documented() || name > LATEST_API_VERSION)
 }
 
 fn parameters(request: &Request) -> impl Iterator<Item = (&str, &str)> {
@@ -370,4 +329,67 @@ fn bad_request(problem: &str) -> Refusal {
 
 fn not_found() -> Refusal {
     error(StatusCode::NOT_FOUND, "Not found").into()
+}
+
+/// The document as the service writes it: one line, members in the order of captured documents, and only the event types
+/// and fields of the version.
+pub fn document(incarnation: u64, events: &[PendingEvent], version: &ApiVersion) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "PascalCase")]
+    struct Document<'a> {
+        document_incarnation: u64,
+        events: Vec<Entry<'a>>,
+    }
+
+    let is_visible = |event: &&PendingEvent| {
+        if event.spec.needs_newer_version() {
+            return version.name() > LATEST_API_VERSION;
+        }
+        version.has_event_type(&EventType::new(&event.spec.event_type))
+    };
+    let visible = events.iter().filter(is_visible);
+    let document = Document {
+        document_incarnation: incarnation,
+        events: visible.map(|event| Entry { event, version }).collect(),
+    };
+    // Infallible: the document consists of strings, numbers and lists of them.
+    serde_json::to_string(&document).unwrap_or_default()
+}
+
+struct Entry<'a> {
+    event: &'a PendingEvent,
+    version: &'a ApiVersion,
+}
+
+impl Serialize for Entry<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { event, version } = self;
+        let spec = &event.spec;
+        let is_preview = version.is_preview();
+        let prefix = if is_preview { "_" } else { "" };
+        let resources = event.resources.iter();
+        let resources: Vec<_> = resources.map(|name| format!("{prefix}{name}")).collect();
+        let time = if is_preview {
+            Timestamp::rfc3339
+        } else {
+            Timestamp::rfc1123
+        };
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("EventId", event.id.as_str())?;
+        map.serialize_entry("EventStatus", event.status.as_str())?;
+        map.serialize_entry("EventType", &spec.event_type)?;
+        map.serialize_entry("ResourceType", "VirtualMachine")?;
+        map.serialize_entry("Resources", &resources)?;
+        map.serialize_entry("NotBefore", &event.not_before.map(time).unwrap_or_default())?;
+        if version.has_field(EventField::Description) {
+            map.serialize_entry("Description", &spec.description)?;
+        }
+        if version.has_field(EventField::EventSource) {
+            map.serialize_entry("EventSource", &spec.event_source)?;
+        }
+        if version.has_field(EventField::DurationInSeconds) {
+            map.serialize_entry("DurationInSeconds", &spec.duration_seconds)?;
+        }
+        map.end()
+    }
 }

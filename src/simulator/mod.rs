@@ -6,15 +6,11 @@
 //!
 //! `docs/simulator.md` describes scenario files and the API.
 
-mod builtin;
 mod control_api;
-mod document;
-mod file;
-pub mod http;
 pub mod imds_api;
 mod page;
 pub(crate) mod scenario;
-pub(crate) mod scenario_run;
+mod scenario_file;
 mod vm;
 pub mod world;
 
@@ -24,20 +20,26 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::{StatusCode, body::Incoming};
+use hyper::{
+    StatusCode,
+    body::Incoming,
+    header::{ALLOW, CONTENT_TYPE, HeaderValue},
+};
+use serde::Serialize;
+use serde_json::json;
 use tokio::time::sleep;
 use tracing::warn;
 
 pub use self::{
-    document::{SimulatedVersion, document},
-    file::catalog,
+    imds_api::document,
     scenario::Scenario,
+    scenario_file::catalog,
     vm::{OsType, Vm},
 };
 use self::{
-    http::Request,
-    imds_api::{Action, MetadataPath},
+    imds_api::{Action, metadata_path},
     world::World,
 };
 use crate::{
@@ -47,6 +49,11 @@ use crate::{
 
 /// In bytes; bodies are scenario files and approvals.
 const MAX_BODY_SIZE: usize = 1024 * 1024;
+const JSON: &str = "application/json; charset=utf-8";
+
+/// With its whole body.
+type Request = hyper::Request<Bytes>;
+type Response = hyper::Response<Bytes>;
 
 #[derive(Debug, Clone)]
 pub struct SimulatorSettings {
@@ -84,7 +91,7 @@ impl Simulator {
         // A panic in another request leaves a usable state.
         let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
-        if MetadataPath::parse(request.uri().path()).is_some() {
+        if metadata_path(request.uri().path()).is_some() {
             imds_api::handle(&mut world, request, now)
         } else {
             Action::Respond(control_api::respond(&mut world, request, now))
@@ -98,9 +105,9 @@ impl Handler for Simulator {
         let (head, body) = request.into_parts();
         let body = match Limited::new(body, MAX_BODY_SIZE).collect().await {
             Ok(body) => body.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => {
+            Err(cause) if cause.is::<LengthLimitError>() => {
                 let message = format!("the body is too large: the limit is {MAX_BODY_SIZE} bytes");
-                let refusal = http::error(StatusCode::PAYLOAD_TOO_LARGE, &message);
+                let refusal = error(StatusCode::PAYLOAD_TOO_LARGE, &message);
                 return Ok(refusal.map(Full::new));
             }
             // The request is incomplete.
@@ -117,4 +124,34 @@ impl Handler for Simulator {
             }
         }
     }
+}
+
+fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response {
+    let mut response = empty(status);
+    *response.body_mut() = body.into();
+    let content_type = HeaderValue::from_static(content_type);
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}
+
+fn empty(status: StatusCode) -> Response {
+    let mut response = Response::default();
+    *response.status_mut() = status;
+    response
+}
+
+fn json_response(value: &impl Serialize) -> Response {
+    let body = serde_json::to_vec(value).unwrap_or_default();
+    response(StatusCode::OK, JSON, body)
+}
+
+fn error(status: StatusCode, message: &str) -> Response {
+    response(status, JSON, json!({ "error": message }).to_string())
+}
+
+fn not_allowed(methods: &'static str) -> Response {
+    let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+    let methods = HeaderValue::from_static(methods);
+    response.headers_mut().insert(ALLOW, methods);
+    response
 }

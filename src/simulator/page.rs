@@ -8,10 +8,13 @@ use maud::{DOCTYPE, Markup, html};
 use serde_json::json;
 
 use super::{
-    file::catalog,
-    world::{PendingEvent, SimulatedStatus, World},
+    scenario_file::catalog,
+    world::{PendingEvent, World},
 };
-use crate::base::time::{Moment, in_words};
+use crate::{
+    azure::event::Status,
+    base::time::{Moment, in_words},
+};
 
 /// Other VMs on the page; `/simulator/state` has all.
 const MAX_NEIGHBOURS: usize = 20;
@@ -132,10 +135,10 @@ fn entry(event: &PendingEvent, now: Moment) -> Markup {
     html! {
         p {
             strong { (spec.event_type) } " by " (spec.event_source) ", "
-            @match event.status {
-                SimulatedStatus::Started => { span.started { "Started" } ", ends in " (left) },
-                SimulatedStatus::Advisory => { "Advisory, ends in " (left) },
-                SimulatedStatus::Scheduled => { "Scheduled, " (approved) (change) " in " (left) },
+            @match &event.status {
+                Status::Started => { span.started { "Started" } ", ends in " (left) },
+                Status::Scheduled => { "Scheduled, " (approved) (change) " in " (left) },
+                other => { (other.as_str()) ", ends in " (left) },
             }
             @if let Some(not_before) = event.not_before { ", not before " (not_before.rfc1123()) }
         }

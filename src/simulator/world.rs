@@ -9,16 +9,14 @@ use std::{
     time::Duration,
 };
 
-use serde::Serialize;
 use uuid::{Builder, Uuid};
 
 use super::{
     scenario::{EventSpec, Fault, FaultSpec, Scenario},
-    scenario_run::{RunChange, ScenarioRun},
     vm::Vm,
 };
 use crate::{
-    azure::event::EventId,
+    azure::event::{EventId, Status},
     base::time::{Moment, MonotonicTime, Timestamp},
 };
 
@@ -62,7 +60,7 @@ pub struct PendingEvent {
     pub(super) scenario: Box<str>,
     /// `None` once the event has started, or if an advisory has none.
     pub not_before: Option<Timestamp>,
-    pub(super) status: SimulatedStatus,
+    pub(super) status: Status,
     pub(super) is_approved: bool,
     /// The time of the next change.
     pub(super) changes_at: MonotonicTime,
@@ -70,24 +68,36 @@ pub struct PendingEvent {
     pub(super) will_start: bool,
 }
 
-/// `EventStatus`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) enum SimulatedStatus {
-    Scheduled,
-    Started,
-    Advisory,
+/// A scenario that was started.
+#[derive(Debug)]
+pub struct ScenarioRun {
+    /// At the speed of the simulation.
+    pub(super) scenario: Scenario,
+    number: u64,
+    /// How often the scenario has restarted.
+    pub cycle: u64,
+    started: Moment,
+    /// How many events have been announced in this cycle.
+    announced: usize,
+    /// The number of resets in this cycle.
+    resets: usize,
+    /// The time of the first request for events in this cycle.
+    first_request: Option<MonotonicTime>,
 }
 
 /// What changes next, with the index of the pending event or of the run.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     Event(usize),
-    Run(usize, RunChange),
+    Announcement(usize),
+    Reset(usize),
+    Restart(usize),
+    End(usize),
 }
 
 impl PendingEvent {
     fn start(&mut self, at: MonotonicTime) {
-        self.status = SimulatedStatus::Started;
+        self.status = Status::Started;
         self.not_before = None;
         self.will_start = false;
         self.changes_at = at + self.spec.shown_for();
@@ -146,8 +156,15 @@ impl World {
         let names = resources.map(|resource| self.vm.resource(resource));
         let free = MAX_VMS.saturating_sub(self.vm_names.len());
         self.vm_names.extend(names.take(free));
-        self.runs
-            .push(ScenarioRun::new(scenario, self.started, now));
+        self.runs.push(ScenarioRun {
+            scenario,
+            number: self.started,
+            cycle: 0,
+            started: now,
+            announced: 0,
+            resets: 0,
+            first_request: None,
+        });
         self.advance(now);
         Ok(())
     }
@@ -185,7 +202,7 @@ impl World {
             return Err(format!("no event {:?} is pending", unknown.as_str()));
         }
         for event in &mut self.pending {
-            if event.status == SimulatedStatus::Scheduled && ids.contains(&event.id) {
+            if event.status == Status::Scheduled && ids.contains(&event.id) {
                 event.approve(now.monotonic);
             }
         }
@@ -258,7 +275,7 @@ impl World {
         let events = events.map(|(index, event)| (event.changes_at, Change::Event(index)));
         let runs = self.runs.iter().enumerate().map(|(index, run)| {
             let (at, change) = run.next_change();
-            (at, Change::Run(index, change))
+            (at, change(index))
         });
         // `min_by_key` returns the first minimum: at equal times an event ends before the next is announced.
         events.chain(runs).min_by_key(|(at, _)| *at)
@@ -273,19 +290,19 @@ impl World {
                     _ => drop(self.pending.remove(index)),
                 }
             }
-            Change::Run(index, RunChange::Announcement) => self.announce(index),
-            Change::Run(index, RunChange::End) => drop(self.runs.remove(index)),
-            Change::Run(index, change) => {
-                let Some(run) = self.runs.get_mut(index) else {
-                    return;
-                };
-                if let RunChange::Reset = change {
+            Change::Announcement(index) => self.announce(index),
+            Change::Reset(index) => {
+                if let Some(run) = self.runs.get_mut(index) {
                     run.resets += 1;
                     self.incarnation = FIRST_INCARNATION;
-                } else {
+                }
+            }
+            Change::Restart(index) => {
+                if let Some(run) = self.runs.get_mut(index) {
                     run.restart(now);
                 }
             }
+            Change::End(index) => drop(self.runs.remove(index)),
         }
     }
 
@@ -305,10 +322,11 @@ impl World {
         run.announced += 1;
         self.incarnation += 1;
         let announced = run.started.after(spec.at);
-        let (status, wait) = match (spec.canceled_after, spec.notice) {
-            _ if spec.is_advisory() => (SimulatedStatus::Advisory, spec.shown_for()),
-            (Some(wait), _) | (None, Some(wait)) => (SimulatedStatus::Scheduled, wait),
-            (None, None) => (SimulatedStatus::Started, spec.shown_for()),
+        let (status, wait, will_start) = match (spec.canceled_after, spec.notice) {
+            _ if spec.is_advisory() => (Status::Advisory, spec.shown_for(), false),
+            (Some(wait), _) => (Status::Scheduled, wait, false),
+            (None, Some(wait)) => (Status::Scheduled, wait, true),
+            (None, None) => (Status::Started, spec.shown_for(), false),
         };
         let resources = spec.resources.iter();
         self.pending.push(PendingEvent {
@@ -319,9 +337,59 @@ impl World {
             status,
             is_approved: false,
             changes_at: announced.monotonic + wait,
-            will_start: status == SimulatedStatus::Scheduled && spec.canceled_after.is_none(),
+            will_start,
             spec,
         });
+    }
+}
+
+impl ScenarioRun {
+    /// The times between which a fault is active.
+    fn fault_window(&self, spec: &FaultSpec) -> Range<MonotonicTime> {
+        let planned = self.started.monotonic + spec.at;
+        let start = match spec.fault {
+            Fault::Enabling => self
+                .first_request
+                .map_or(MonotonicTime::MAX, |first| first.max(planned)),
+            _ => planned,
+        };
+        start..start + spec.duration
+    }
+
+    /// The next change and its time. The run ends or restarts after all other changes.
+    fn next_change(&self) -> (MonotonicTime, fn(usize) -> Change) {
+        let announcement = self.scenario.events.get(self.announced);
+        let announcement =
+            announcement.map(|event| (event.at, Change::Announcement as fn(usize) -> _));
+        let faults = &self.scenario.faults;
+        let reset = faults
+            .iter()
+            .filter(|spec| spec.fault == Fault::IncarnationReset)
+            .nth(self.resets)
+            .map(|spec| (spec.at, Change::Reset as fn(usize) -> _));
+        let first = announcement.into_iter().chain(reset);
+        let restart = self.scenario.repeat_every;
+        let next = first
+            .min_by_key(|(at, _)| *at)
+            .or(restart.map(|period| (period, Change::Restart as fn(usize) -> _)));
+        if let Some((at, change)) = next {
+            return (self.started.monotonic + at, change);
+        }
+        let ends = faults.iter().map(|spec| self.fault_window(spec).end);
+        let end = ends.max().unwrap_or(self.started.monotonic);
+        (end, Change::End)
+    }
+
+    /// Starts the next cycle; skips those that have been missed.
+    fn restart(&mut self, now: Moment) {
+        let period = self.scenario.repeat_every.unwrap_or(Duration::MAX);
+        let elapsed = now.monotonic - self.started.monotonic;
+        let periods = u32::try_from(elapsed.as_nanos() / period.as_nanos()).unwrap_or(u32::MAX);
+        self.started = self.started.after(period.saturating_mul(periods.max(1)));
+        self.cycle += 1;
+        self.announced = 0;
+        self.resets = 0;
+        self.first_request = None;
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use hyper::{Uri, http::uri::Scheme};
 
 use crate::{
-    azure::api_version::RequestedVersion,
+    azure::api_version::ApiVersion,
     http::client::url::{self, UrlError},
 };
 
@@ -42,7 +42,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// `base` is `http://169.254.169.254` or similar, with an optional port and an optional path before `/metadata`.
-    pub fn new(base: &str, api_version: &RequestedVersion) -> Result<Self, EndpointError> {
+    pub fn new(base: &str, api_version: &ApiVersion) -> Result<Self, EndpointError> {
         let shown = url::shown(base);
         let invalid = |why: &str| EndpointError::Address(format!("{shown:?} {why}"));
         let url = url::base(base).map_err(|error| {
@@ -71,14 +71,14 @@ impl Endpoint {
             base: shown.clone(),
             events: join(
                 "/metadata/scheduledevents",
-                &[("api-version", &api_version.name)],
+                &[("api-version", api_version.name())],
             )?,
             compute: join(
                 "/metadata/instance/compute",
                 &[("api-version", INSTANCE_VERSION), ("format", "json")],
             )?,
             instance_version: INSTANCE_VERSION.to_owned(),
-            approvals_name_incarnation: api_version.documented.is_preview(),
+            approvals_name_incarnation: api_version.is_preview(),
         })
     }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     fn endpoint(base: &str, version: &str) -> Result<Endpoint, EndpointError> {
-        Endpoint::new(base, &RequestedVersion::parse(version).unwrap())
+        Endpoint::new(base, &ApiVersion::parse(version).unwrap())
     }
 
     #[test]

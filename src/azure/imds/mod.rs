@@ -321,13 +321,13 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::azure::api_version::RequestedVersion;
+    use crate::azure::api_version::ApiVersion;
 
     fn client() -> Client {
         rustls::crypto::ring::default_provider()
             .install_default()
             .ok();
-        let version = RequestedVersion::parse("2020-07-01").unwrap();
+        let version = ApiVersion::parse("2020-07-01").unwrap();
         Client::new(&Endpoint::new("http://127.0.0.1:9", &version).unwrap()).unwrap()
     }
 

@@ -146,7 +146,7 @@ fn log_start(config: &Config) {
         version = env!("CARGO_PKG_VERSION"),
         revision = env!("BUILD_REVISION"),
         imds_url = imds.endpoint.base(),
-        api_version = &*imds.api_version.name,
+        api_version = imds.api_version.name(),
         poll_interval = format_duration(config.interval),
         vm_name = imds.vm_name.as_deref().unwrap_or("(from instance metadata)"),
         events_scope = match config.web.exposed.scope {
@@ -160,15 +160,15 @@ fn log_start(config: &Config) {
     let version = &imds.api_version;
     if !version.is_documented() {
         warn!(
-            api_version = &*version.name,
-            treated_as = version.documented.name,
+            api_version = version.name(),
+            treated_as = version.documented(),
             "api-version not documented: event types and fields assumed as in a documented version"
         );
     }
-    let missing = version.documented.missing();
+    let missing = version.missing();
     if !missing.is_empty() {
         warn!(
-            api_version = &*version.name,
+            api_version = version.name(),
             missing, "old api-version: event types and fields are missing"
         );
     }

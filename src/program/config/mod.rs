@@ -19,7 +19,7 @@ pub(crate) use self::service::{check_service_paths, service_state_directory, sys
 use super::{CommandError, flag_error};
 use crate::{
     azure::{
-        api_version::{LATEST_API_VERSION, RequestedVersion},
+        api_version::{ApiVersion, LATEST_API_VERSION},
         imds::{Endpoint, IdentityTiming, poll_timing::MIN_REQUEST_INTERVAL},
     },
     base::time::format_duration,
@@ -200,7 +200,7 @@ fn web_settings(flags: &RunFlags) -> Result<web::WebSettings, CommandError> {
 #[derive(Debug, Clone)]
 pub struct ImdsSettings {
     pub endpoint: Endpoint,
-    pub api_version: RequestedVersion,
+    pub api_version: ApiVersion,
     /// Per request.
     pub timeout: Duration,
     /// Per poll that follows timeouts (`imds::poll_timing::PollTimeouts`).
@@ -212,7 +212,7 @@ pub struct ImdsSettings {
 
 impl ImdsSettings {
     pub(crate) fn new(flags: &ImdsFlags) -> Result<Self, CommandError> {
-        let api_version = RequestedVersion::parse(&flags.api_version).ok_or_else(|| {
+        let api_version = ApiVersion::parse(&flags.api_version).ok_or_else(|| {
             let problem = format!(
                 "{:?} is not a date as YYYY-MM-DD: use a version of the Scheduled Events API, such as {LATEST_API_VERSION}",
                 flags.api_version,

@@ -12,7 +12,7 @@ use super::{
     in_range,
 };
 use crate::{
-    azure::api_version::{EventField, LATEST_API_VERSION, RequestedVersion},
+    azure::api_version::{ApiVersion, EventField, LATEST_API_VERSION},
     base::{
         text::{excerpt, label_value},
         time::format_duration,
@@ -63,15 +63,15 @@ pub(super) fn otlp() -> Result<Option<OtlpSettings>, CommandError> {
 /// Refuses flags that have no effect with this version of the API.
 pub(super) fn approvals(
     flags: ApproveFlags,
-    api_version: &RequestedVersion,
+    api_version: &ApiVersion,
 ) -> Result<approval::ApprovalPolicy, CommandError> {
     let require = |flag, field: EventField| {
-        if api_version.documented.has_field(field) {
+        if api_version.has_field(field) {
             return Ok(());
         }
         let problem = format!(
             "cannot be used with --imds.api-version={}, which has no {}: use {LATEST_API_VERSION}",
-            api_version.name,
+            api_version.name(),
             field.as_str()
         );
         Err(flag_error(flag, problem))

@@ -2,16 +2,17 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use azure_scheduled_events_exporter::simulator::{
-    Scenario, SimulatedVersion, Vm, catalog, document, world::World,
+use azure_scheduled_events_exporter::{
+    api_version::ApiVersion,
+    simulator::{Scenario, Vm, catalog, document, world::World},
 };
 use serde_json::Value;
 
 use super::timelines::{morning, poll, run_scenario};
 
 fn render(world: &World) -> String {
-    let version = SimulatedVersion::find("2020-07-01").unwrap();
-    document(world.incarnation, &world.pending, version)
+    let version = ApiVersion::parse("2020-07-01").unwrap();
+    document(world.incarnation, &world.pending, &version)
 }
 
 fn status_of(line: &str) -> String {

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
     CommandError,
-    api_version::RequestedVersion,
+    api_version::ApiVersion,
     app, approval,
     config::{Config, ImdsSettings},
     imds::IdentityTiming,
@@ -43,7 +43,7 @@ pub(crate) fn settings(imds: &str) -> Config {
         },
         imds: ImdsSettings {
             endpoint: endpoint(imds, API_VERSION),
-            api_version: RequestedVersion::parse(API_VERSION).unwrap(),
+            api_version: ApiVersion::parse(API_VERSION).unwrap(),
             timeout: DEADLINE,
             first_timeout: DEADLINE,
             identity_timing: IdentityTiming::default(),

@@ -27,7 +27,7 @@ use std::net::TcpStream;
 use std::{net::SocketAddr, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    api_version::RequestedVersion,
+    api_version::ApiVersion,
     imds::{Client, Endpoint},
 };
 
@@ -38,7 +38,7 @@ pub(crate) const API_VERSION: &str = "2020-07-01";
 
 /// The IMDS at `base`, which is asked for `version`.
 pub(crate) fn endpoint(base: &str, version: &str) -> Endpoint {
-    Endpoint::new(base, &RequestedVersion::parse(version).unwrap()).unwrap()
+    Endpoint::new(base, &ApiVersion::parse(version).unwrap()).unwrap()
 }
 
 /// The exporter's IMDS client for an address.
