@@ -5,7 +5,7 @@ use std::time::Duration;
 use azure_scheduled_events_exporter::approval::ApprovalPolicy;
 use serde_json::{Value, json};
 
-use crate::support::simulated_vm::{SimulatedVm, at, refusal, restart, started, timeout};
+use crate::support::simulated_vm::{SimulatedVm, at, restart, started};
 
 const MINUTE: u64 = 60;
 
@@ -105,52 +105,6 @@ fn event_without_a_readable_not_before_is_due_everywhere() {
         assert!(!vm.is_serving());
         let page = vm.page();
         assert!(page.contains("may start now") && !page.contains("starts at NotBefore"));
-    }
-}
-
-#[test]
-fn an_approved_event_is_completed_only_if_the_next_document_lacks_it_and_it_can_have_run() {
-    let policy = ApprovalPolicy {
-        user_events: true,
-        ..ApprovalPolicy::default()
-    };
-    for (documents, left, expected) in [
-        (0, 1, "unknown"),
-        (0, 10, "completed"),
-        (1, 11, "unknown"),
-        (7, 30, "unknown"),
-    ] {
-        let mut vm = SimulatedVm::new(policy);
-        vm.identify();
-        vm.poll(&[restart(&json!({}))]);
-        vm.answer(true);
-        for second in 1..=documents {
-            vm.wait_until(second);
-            vm.poll_unchanged();
-        }
-        vm.wait_until(left);
-        vm.poll(&[]);
-        assert_eq!(vm.json()["outcome"], expected, "{documents}, {left} s");
-    }
-}
-
-#[test]
-fn approval_without_an_answer_is_one_if_the_event_starts_before_its_not_before() {
-    let policy = ApprovalPolicy {
-        user_events: true,
-        ..ApprovalPolicy::default()
-    };
-    for (result, expected) in [(timeout(), "approved"), (refusal(), "approved_elsewhere")] {
-        let mut vm = SimulatedVm::new(policy);
-        vm.identify();
-        vm.poll(&[restart(&json!({}))]);
-        vm.end_approval(Err(result));
-        vm.wait_until(1);
-        vm.poll(&[started()]);
-        assert_eq!(vm.decision(), expected);
-        vm.wait_until(2);
-        vm.poll(&[]);
-        assert_eq!(vm.json()["outcome"], "completed");
     }
 }
 

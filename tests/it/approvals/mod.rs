@@ -1,10 +1,7 @@
-//! Approvals of the whole exporter, counted by the receiving IMDS.
+//! Approvals of the whole exporter, counted by the receiving IMDS. Those of the engine are `approvals-*` in
+//! `tests/scenarios`.
 
-mod delay;
 mod drain;
-mod elsewhere;
-mod group;
-mod log;
 mod manual;
 mod names;
 mod off;
@@ -22,6 +19,7 @@ use serde_json::Value;
 use crate::support::{
     FakeImds,
     exporter::{Exporter, settings},
+    process::Process,
 };
 
 /// A restart of `web_0` and `web_1`, requested by a user, far ahead.
@@ -31,8 +29,6 @@ const APPROVED: &str =
     r#"azure_scheduled_events_approvals_total{event_type="Reboot",result="approved"}"#;
 const FAILED: &str =
     r#"azure_scheduled_events_approvals_total{event_type="Reboot",result="failed"}"#;
-const DRY_RUN: &str =
-    r#"azure_scheduled_events_approvals_total{event_type="Reboot",result="dry_run"}"#;
 
 /// `--approve.user-events`.
 fn user_events() -> ApprovalPolicy {
@@ -42,19 +38,12 @@ fn user_events() -> ApprovalPolicy {
     }
 }
 
-/// `--approve.user-events --approve.for=group`.
-fn group() -> ApprovalPolicy {
-    ApprovalPolicy {
-        for_group: true,
-        ..user_events()
-    }
-}
-
 /// Everything that can be approved.
 fn everything() -> ApprovalPolicy {
     ApprovalPolicy {
+        for_group: true,
         freeze_below: Some(Duration::from_mins(10)),
-        ..group()
+        ..user_events()
     }
 }
 
@@ -76,4 +65,17 @@ async fn event(exporter: &Exporter) -> Value {
 
 async fn approval(exporter: &Exporter) -> Value {
     event(exporter).await["approval"].clone()
+}
+
+#[tokio::test]
+async fn the_first_log_line_has_the_policy() {
+    let mut exporter = Process::start([
+        "--web.listen-address=127.0.0.1:0",
+        "--imds.url=http://127.0.0.1:9",
+        "--approve.user-events",
+        "--approve.for=group",
+    ]);
+    let line = exporter.says("message=starting").await;
+    let policy = r#"approvals="user events for the group, delay 60s""#;
+    assert!(line.contains(policy), "{line}");
 }

@@ -8,7 +8,7 @@ use super::{APPROVED, FAILED, RESTART, approval, settings_with, user_events};
 use crate::support::{
     FakeImds, Reply,
     exporter::{Exporter, Metrics, settings},
-    simulated_vm::{SimulatedVm, at, error, refusal, restart, timeout},
+    simulated_vm::{SimulatedVm, restart, timeout},
 };
 
 const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
@@ -162,73 +162,6 @@ fn approvals_that_imds_does_not_answer_leave_most_of_the_time_to_polls() {
     vm.wait_until(141);
     vm.poll(&events);
     assert!(vm.requested.is_empty());
-}
-
-#[test]
-fn an_unanswered_approval_stays_due_until_its_retry_is_answered() {
-    for first in [timeout(), error()] {
-        let mut vm = SimulatedVm::new(user_events());
-        let scheduled = [restart(&json!({}))];
-        vm.poll(&scheduled);
-        vm.end_approval(Err(first));
-        for seconds in [0, 1, 15] {
-            vm.wait_until(seconds);
-            assert!(!vm.is_serving(), "{seconds}");
-            assert!(["failed", "due"].contains(&vm.decision().as_str()));
-        }
-        vm.poll(&scheduled);
-        assert_eq!(vm.requested.len(), 1, "{}", vm.decision());
-        // The refusal of the second attempt says nothing about the first one.
-        vm.answer(false);
-        assert!(!vm.is_serving());
-        assert_eq!(vm.decision(), "failed");
-        vm.wait_until(75);
-        vm.poll(&scheduled);
-        vm.answer(true);
-        assert_eq!(vm.decision(), "approved");
-    }
-}
-
-#[test]
-fn an_event_that_vanishes_after_an_unanswered_approval_is_not_cancelled() {
-    for (failed, outcome) in [
-        (timeout(), "unknown"),
-        (error(), "unknown"),
-        (refusal(), "cancelled"),
-    ] {
-        let mut vm = SimulatedVm::new(user_events());
-        vm.poll(&[restart(&json!({}))]);
-        vm.end_approval(Err(failed.clone()));
-        vm.wait_until(1);
-        vm.poll(&[]);
-        assert_eq!(vm.json()["outcome"], outcome, "{failed:?}");
-    }
-}
-
-#[test]
-fn an_unanswered_approval_is_not_sent_again_by_the_next_process() {
-    let mut vm = SimulatedVm::new(user_events());
-    vm.poll(&[restart(&json!({}))]);
-    vm.end_approval(Err(timeout()));
-    vm.restart_process(Duration::from_mins(1));
-    vm.poll(&[restart(&json!({}))]);
-    assert!(vm.requested.is_empty());
-    assert_eq!(vm.decision(), "result_unknown");
-    assert!(!vm.is_serving());
-}
-
-#[test]
-fn an_event_that_is_gone_or_due_is_not_retried() {
-    let due = restart(&json!({"NotBefore": at(60).rfc1123()}));
-    for (after, decision) in [(vec![], ""), (vec![due], "approved_elsewhere")] {
-        let mut vm = SimulatedVm::new(user_events());
-        vm.poll(&[restart(&json!({}))]);
-        vm.answer(false);
-        vm.wait_until(60);
-        vm.poll(&after);
-        assert!(vm.requested.is_empty(), "{decision}");
-        assert_eq!(vm.decision(), decision);
-    }
 }
 
 #[tokio::test]

@@ -1,8 +1,7 @@
 //! The exporter approves all events that are due by one request, and one by one after an error.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
-use azure_scheduled_events_exporter::event::EventId;
 use serde_json::{Value, json};
 
 use super::{APPROVED, FAILED, settings_with, user_events};
@@ -10,7 +9,7 @@ use crate::support::{
     FakeImds, Reply,
     events::{document, numbered_id},
     exporter::Exporter,
-    simulated_vm::{self, SimulatedVm, error, refusal, restart, timeout},
+    simulated_vm::restart,
 };
 
 /// Ten restarts of `web_0` that a user requested.
@@ -100,68 +99,4 @@ async fn without_an_answer_the_document_is_read_before_the_rest_is_approved() {
     let posts: Vec<_> = requested.into_iter().filter(|it| *it > 0).collect();
     assert_eq!(posts, [10, 6], "four were approved");
     exporter.stop().await;
-}
-
-#[test]
-fn a_new_event_is_not_sent_together_with_one_that_was_refused() {
-    let mut vm = SimulatedVm::new(user_events());
-    let refused = restart(&json!({}));
-    vm.poll(std::slice::from_ref(&refused));
-    vm.end_approval(Err(refusal()));
-    vm.wait_until(2);
-    let new = restart(&json!({"EventId": "E2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E"}));
-    vm.poll(&[refused.clone(), new.clone()]);
-    let ids = |vm: &SimulatedVm| -> Vec<_> {
-        let requested = vm.requested[0].iter();
-        requested.map(|id| id.as_str().to_owned()).collect()
-    };
-    assert_eq!(ids(&vm), ["E2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E"]);
-    vm.end_approval(Ok(()));
-    vm.wait_until(3);
-    vm.poll(&[refused, new]);
-    assert_eq!(ids(&vm), [simulated_vm::ID]);
-}
-
-#[test]
-fn no_answer_to_several_may_have_approved_all_and_the_document_is_read_first() {
-    let mut vm = SimulatedVm::new(user_events());
-    let events = ["A", "B"].map(|id| restart(&json!({"EventId": id})));
-    vm.poll(&events);
-    vm.end_approval(Err(timeout()));
-    for event in vm.whole_json()["events"].as_array().unwrap() {
-        let message = event["approval"]["message"].as_str().unwrap();
-        assert!(message.starts_with("May have been approved"), "{message}");
-    }
-    assert!(vm.requested.is_empty(), "before a document");
-    vm.wait_until(1);
-    let started = restart(&json!({"EventId": "A", "EventStatus": "Started", "NotBefore": ""}));
-    vm.poll(&[started, events[1].clone()]);
-    assert_eq!(vm.requested.len(), 1);
-    assert_eq!(vm.requested[0].len(), 1, "A was approved");
-}
-
-/// IMDS cannot start the first one.
-#[test]
-fn an_error_about_one_event_does_not_keep_others_from_their_approval() {
-    for failed in [refusal(), error()] {
-        let mut vm = SimulatedVm::new(user_events());
-        let events = ["A", "B", "C"].map(|id| restart(&json!({"EventId": id})));
-        let mut approved = BTreeSet::new();
-        for second in 0..6 {
-            vm.wait_until(second);
-            vm.poll(&events[..if second < 4 { 2 } else { 3 }]);
-            let Some(ids) = vm.requested.first().cloned() else {
-                continue;
-            };
-            let is_accepted = ids.iter().all(|id| id.as_str() != "A");
-            vm.end_approval(if is_accepted {
-                approved.extend(ids);
-                Ok(())
-            } else {
-                Err(failed.clone())
-            });
-        }
-        let approved: Vec<_> = approved.iter().map(EventId::as_str).collect();
-        assert_eq!(approved, ["B", "C"], "{failed:?}");
-    }
 }

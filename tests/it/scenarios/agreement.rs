@@ -36,9 +36,11 @@ impl Outputs {
             "{context}: an all-clear"
         );
         let stopping = events.iter().find(|it| stops_this_vm_soon(it));
+        let is_about_to_be_approved =
+            self.page.contains(" may start soon") && events.iter().any(|it| interrupts_this_vm(it));
         assert_eq!(
             self.is_serving,
-            stopping.is_none(),
+            stopping.is_none() && !is_about_to_be_approved,
             "{context}: {stopping:?}"
         );
         for ended in events.iter().filter(|it| it["phase"] == "ended") {
@@ -97,16 +99,17 @@ fn is_pending(event: &Value) -> bool {
 
 /// By `docs/http.md`: a page about it may be critical.
 fn stops_this_vm_soon(event: &Value) -> bool {
-    let is_harmless = event["EventType"] == "Freeze" && event["DurationInSeconds"] == 0;
     let countdown = event["not_before_countdown_seconds"].as_f64();
     let is_approved = ["approval_sent_at", "approved_at", "approved_elsewhere_at"]
         .iter()
         .any(|member| !event[*member].is_null());
     let is_soon = countdown.is_none_or(|seconds| seconds <= 300.0) || is_approved;
-    is_pending(event)
-        && event["scope"] == "self"
-        && !is_harmless
-        && (event["phase"] == "started" || is_soon)
+    interrupts_this_vm(event) && (event["phase"] == "started" || is_soon)
+}
+
+fn interrupts_this_vm(event: &Value) -> bool {
+    let is_harmless = event["EventType"] == "Freeze" && event["DurationInSeconds"] == 0;
+    is_pending(event) && event["scope"] == "self" && !is_harmless
 }
 
 /// The end of an event of this VM in the log, the spans and the log records of one input.

@@ -5,6 +5,8 @@
 
 /// All outputs agree.
 mod agreement;
+/// The approvals of a timeline with a policy.
+mod approvals;
 /// What the lines of a timeline mean.
 mod timeline;
 /// The engine, driven by a timeline.
@@ -14,6 +16,10 @@ use std::{fs, path::PathBuf, time::Duration};
 
 use azure_scheduled_events_exporter::document;
 
+use self::{
+    timeline::{Step, Stimulus},
+    world::World,
+};
 use crate::support::golden::difference;
 
 /// The timelines, in the order of their names.
@@ -31,19 +37,32 @@ fn timelines() -> Vec<PathBuf> {
 
 #[test]
 fn timelines_give_their_goldens() {
-    let play = |path: &PathBuf| {
-        let steps = timeline::read(path);
-        let is_named = !matches!(steps[0].stimulus, timeline::Stimulus::Nameless);
-        let interval = match steps[0].stimulus {
-            timeline::Stimulus::Interval(interval) => interval,
-            _ => Duration::from_secs(1),
-        };
-        let mut world = world::World::new(is_named, interval);
-        let report: String = steps.iter().map(|step| world.perform(step)).collect();
+    let compare = |path: &PathBuf| {
+        let timelines = timeline::read(path).into_iter();
+        let report: String = timelines
+            .map(|(title, steps)| title + &play(&steps))
+            .collect();
         difference(&path.with_extension("golden"), &report)
     };
-    let differences: Vec<_> = timelines().iter().filter_map(play).collect();
+    let differences: Vec<_> = timelines().iter().filter_map(compare).collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Describes what the steps cause.
+fn play(steps: &[Step]) -> String {
+    let mut policy = None;
+    let mut interval = Duration::from_secs(1);
+    let mut is_named = true;
+    for step in steps {
+        match step.stimulus {
+            Stimulus::Policy(it) => policy = Some(it),
+            Stimulus::Interval(it) => interval = it,
+            Stimulus::Nameless => is_named = false,
+            _ => {}
+        }
+    }
+    let mut world = World::new(is_named, interval, policy);
+    steps.iter().map(|step| world.perform(step)).collect()
 }
 
 /// Each document, and its end.
@@ -53,16 +72,16 @@ fn outputs_agree_about_every_document() {
         if document::parse(&body).is_err() {
             continue;
         }
-        let mut world = world::World::new(true, Duration::from_secs(1));
+        let mut world = World::new(true, Duration::from_secs(1), None);
         let name = path.file_stem().unwrap().to_string_lossy();
         for (second, body) in [
             (1, body),
             (2, br#"{"DocumentIncarnation":1,"Events":[]}"#.to_vec()),
         ] {
-            world.perform(&timeline::Step {
+            world.perform(&Step {
                 line: format!("{name}, second {second}"),
                 at: Duration::from_secs(second),
-                stimulus: timeline::Stimulus::Document(body),
+                stimulus: Stimulus::Document(body),
             });
         }
     }

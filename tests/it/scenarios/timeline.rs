@@ -3,11 +3,14 @@
 use std::{fs, path::Path, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    FailureReason,
+    FailureReason, RequestError,
+    approval::ApprovalPolicy,
     event::EventId,
     time::{Timestamp, parse_duration},
 };
 use serde_json::{Map, Value, json};
+
+use crate::support::simulated_vm::{error, refusal, timeout};
 
 /// One line of a timeline, with the events of its document.
 #[derive(Debug)]
@@ -26,6 +29,10 @@ pub(super) enum Stimulus {
     Unchanged,
     /// IMDS accepts the approval of this event.
     Approved(EventId),
+    /// The request of an approval ends.
+    Answered(Result<(), RequestError>),
+    /// The policy is that of the whole timeline.
+    Policy(ApprovalPolicy),
     /// The poll interval is that of the whole timeline.
     Interval(Duration),
     Nameless,
@@ -39,6 +46,7 @@ pub(super) enum Stimulus {
         is_forward: bool,
     },
     Stops,
+    Killed,
     Starts {
         rebooted: bool,
     },
@@ -50,19 +58,30 @@ pub(super) fn start() -> Timestamp {
     Timestamp::from_unix_seconds(1_794_906_000).unwrap()
 }
 
-pub(super) fn read(path: &Path) -> Vec<Step> {
+/// The timelines of a file: the lines after each `=` are one of their own.
+pub(super) fn read(path: &Path) -> Vec<(String, Vec<Step>)> {
     let text = fs::read_to_string(path).unwrap();
     let lines = text
         .lines()
         .map(|line| line.split('#').next().unwrap().trim_end());
-    let mut steps: Vec<(String, Vec<String>)> = Vec::new();
+    let mut timelines = vec![(String::new(), Vec::new())];
     for line in lines.filter(|line| !line.is_empty()) {
-        if line.starts_with('@') {
+        let (_, steps): &mut (String, Vec<(String, Vec<String>)>) = timelines.last_mut().unwrap();
+        if line.starts_with('=') {
+            timelines.push((format!("{line}\n"), Vec::new()));
+        } else if line.ends_with(" again") {
+            let mut documents = steps
+                .iter()
+                .rev()
+                .filter(|(line, _)| line.contains(" document ") || line.ends_with(" again"));
+            let (_, entries) = documents.next().expect("a document is before it");
+            steps.push((line.to_owned(), entries.clone()));
+        } else if line.starts_with('@') {
             steps.push((line.to_owned(), Vec::new()));
         } else {
             assert!(
                 line.starts_with(' '),
-                "{path:?}: a line begins with @ or is indented: {line}"
+                "{path:?}: a line begins with @ or = or is indented: {line}"
             );
             let (_, entries) = steps
                 .last_mut()
@@ -70,22 +89,27 @@ pub(super) fn read(path: &Path) -> Vec<Step> {
             entries.push(line.trim().to_owned());
         }
     }
-    let step = |(line, entries): (String, Vec<String>)| {
-        let mut words = line.split_whitespace();
-        let at = parse_duration(words.next().unwrap().trim_start_matches('@')).unwrap();
-        let words: Vec<_> = words.collect();
-        let stimulus = stimulus(&words, &entries)
-            .unwrap_or_else(|| panic!("{path:?}: unknown instruction: {line}"));
-        Step { line, at, stimulus }
-    };
-    steps.into_iter().map(step).collect()
+    let timelines = timelines.into_iter().filter(|(_, steps)| !steps.is_empty());
+    timelines
+        .map(|(title, steps)| (title, steps.into_iter().map(|it| step(path, it)).collect()))
+        .collect()
+}
+
+fn step(path: &Path, (line, entries): (String, Vec<String>)) -> Step {
+    let mut words = line.split_whitespace();
+    let at = parse_duration(words.next().unwrap().trim_start_matches('@')).unwrap();
+    let words: Vec<_> = words.collect();
+    let stimulus = stimulus(&words, &entries)
+        .unwrap_or_else(|| panic!("{path:?}: unknown instruction: {line}"));
+    Step { line, at, stimulus }
 }
 
 fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
-    if !entries.is_empty() && words.first() != Some(&"document") {
+    if !entries.is_empty() && !matches!(words[0], "document" | "again") {
         return None;
     }
     Some(match *words {
+        ["again"] => Stimulus::Document(document(1, entries)),
         ["document", incarnation] => {
             Stimulus::Document(document(incarnation.parse().ok()?, entries))
         }
@@ -100,6 +124,15 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
         ),
         ["unchanged"] => Stimulus::Unchanged,
         ["approved", letter] => Stimulus::Approved(EventId::new(&id(letter))),
+        ["accepted"] => Stimulus::Answered(Ok(())),
+        ["refused"] => Stimulus::Answered(Err(refusal())),
+        ["error"] => Stimulus::Answered(Err(error())),
+        ["unanswered"] => Stimulus::Answered(Err(timeout())),
+        ["unsent"] => Stimulus::Answered(Err(RequestError {
+            is_unsent: true,
+            ..timeout()
+        })),
+        ["policy", ref words @ ..] => Stimulus::Policy(policy(words)?),
         ["interval", length] => Stimulus::Interval(parse_duration(length).ok()?),
         ["nameless"] => Stimulus::Nameless,
         ["named", name] => Stimulus::Named(name.to_owned()),
@@ -120,11 +153,29 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
             },
         },
         ["stops"] => Stimulus::Stops,
+        ["killed"] => Stimulus::Killed,
         ["starts"] => Stimulus::Starts { rebooted: false },
         ["boots"] => Stimulus::Starts { rebooted: true },
         ["look"] => Stimulus::Look,
         _ => return None,
     })
+}
+
+/// The values of the `--approve` flags.
+fn policy(words: &[&str]) -> Option<ApprovalPolicy> {
+    let mut policy = ApprovalPolicy::default();
+    for word in words {
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("user-events", "") => policy.user_events = true,
+            ("for", "group") => policy.for_group = true,
+            ("dry-run", "") => policy.dry_run = true,
+            ("freeze-below", length) => policy.freeze_below = Some(parse_duration(length).ok()?),
+            ("delay", length) => policy.delay = parse_duration(length).ok()?,
+            ("drain", length) => policy.drain = parse_duration(length).ok()?,
+            _ => return None,
+        }
+    }
+    Some(policy)
 }
 
 /// A document as Azure writes it.

@@ -1,88 +1,60 @@
 //! Drives the engine with a timeline and simulated time: polls, heartbeat ticks, restarts from the saved
 //! state.
 
-use std::{
-    collections::BTreeMap,
-    fmt::Write as _,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
     Identity, RequestError,
+    approval::ApprovalPolicy,
     document::{self, Answer},
-    engine::{EngineConfig, Input},
+    engine::Input,
     lifecycle::{Transition, TransitionKind},
     metrics::{self, MetricsOptions, exposition::Format},
     otlp::log_record::EventName,
     pause::{PERIOD, lateness},
-    server::ServerLimits,
     snapshot::{SeriesScope, Snapshot},
-    time::{Moment, Timestamp},
+    time::Timestamp,
 };
 use opentelemetry::logs::Severity;
 
 use super::{
     agreement::{Outputs, assert_one_outcome},
-    timeline::{Step, Stimulus, start},
+    approvals::{self, short_id},
+    timeline::{Step, Stimulus},
 };
-use crate::{
-    support::{
-        driven_engine::{self, DrivenEngine, failure, through_a_file},
-        exporter::Metrics,
-    },
-    web::test_server::{TestServer, settings},
-};
+use crate::support::{driven_engine::failure, simulated_vm::SimulatedVm};
 
 pub(super) struct World {
     /// Time since the beginning, by a clock that never jumps.
     elapsed: Duration,
-    driven: DrivenEngine,
+    vm: SimulatedVm,
     is_running: bool,
-    has_rebooted: bool,
-    poll_interval: Duration,
-    /// By how much the wait before the next poll was longer than asked for.
-    late: Duration,
-    /// The samples of the last scrape.
-    scraped: BTreeMap<String, String>,
-    server: TestServer,
-    /// The clock of the server.
-    clock: Arc<Mutex<Moment>>,
-}
-
-fn config(vm_name: Option<&str>, boot: u32, poll_interval: Duration) -> EngineConfig {
-    EngineConfig {
-        poll_interval,
-        ..driven_engine::config(vm_name, boot)
-    }
+    /// The approvals are compared, not the samples.
+    is_about_approvals: bool,
+    /// What was compared last.
+    compared: BTreeMap<String, String>,
 }
 
 impl World {
     /// A VM whose name is known from the start, or is read from instance metadata later.
-    pub(super) fn new(is_named: bool, poll_interval: Duration) -> Self {
-        let now = Moment::new(start(), Duration::from_secs(100));
-        let config = config(is_named.then_some("web_0"), 0, poll_interval);
-        let driven = DrivenEngine::new(config, None, now);
-        let clock = Arc::new(Mutex::new(now));
-        let server_clock = Arc::clone(&clock);
-        let server = TestServer::with_clock(
-            driven.snapshot(),
-            settings(),
-            ServerLimits::default(),
-            move || *server_clock.lock().unwrap(),
-        );
+    pub(super) fn new(
+        is_named: bool,
+        poll_interval: Duration,
+        policy: Option<ApprovalPolicy>,
+    ) -> Self {
+        let name = is_named.then_some("web_0");
         let mut world = Self {
             elapsed: Duration::ZERO,
-            driven,
+            vm: SimulatedVm::with(policy.unwrap_or_default(), name, poll_interval),
             is_running: true,
-            has_rebooted: false,
-            poll_interval,
-            late: Duration::ZERO,
-            scraped: BTreeMap::new(),
-            server,
-            clock,
+            is_about_approvals: policy.is_some(),
+            compared: BTreeMap::new(),
         };
-        world.scraped = world.scrape();
+        world.compared = if policy.is_some() {
+            approvals::describe(&world.vm)
+        } else {
+            world.scrape()
+        };
         world
     }
 
@@ -93,7 +65,11 @@ impl World {
         writeln!(report, "{}", step.line).unwrap();
         self.apply_stimulus(&step.stimulus, &mut report);
         if self.is_running {
-            self.compare(&mut report);
+            if self.is_about_approvals {
+                approvals::compare(&self.vm, &mut self.compared, &mut report);
+            } else {
+                self.compare(&mut report);
+            }
             self.assert_agreement(&step.line);
         }
         report
@@ -101,22 +77,17 @@ impl World {
 
     /// All outputs give the same answers.
     fn assert_agreement(&mut self, context: &str) {
-        *self.clock.lock().unwrap() = self.driven.now;
-        self.server
-            .snapshot
-            .send_replace(Arc::clone(&self.driven.published));
-        let get = |path: &str| self.server.get(path, &[]);
         let outputs = Outputs {
-            json: serde_json::from_str(get("/api/v1/events").text()).unwrap(),
-            page: get("/").text().to_owned(),
-            metrics: Metrics(get("/metrics").text().to_owned()),
-            is_serving: get("/-/serving").status == 200,
+            json: self.vm.whole_json(),
+            page: self.vm.page(),
+            metrics: self.vm.metrics(),
+            is_serving: self.vm.is_serving(),
         };
         outputs.assert_agreement(context);
-        let (spans, records) = (self.driven.spans(), self.driven.log_records());
-        assert_one_outcome(&self.driven.log, &spans, &records, context);
-        self.driven.emitted.clear();
-        self.driven.log.clear();
+        let (spans, records) = (self.vm.spans(), self.vm.log_records());
+        assert_one_outcome(&self.vm.log, &spans, &records, context);
+        self.vm.emitted.clear();
+        self.vm.log.clear();
         let is_critical_start = records
             .iter()
             .filter(|record| record.event_name() == Some(EventName::Started.as_str()))
@@ -142,23 +113,27 @@ impl World {
 
     fn advance(&mut self, elapsed: Duration) {
         self.elapsed += elapsed;
-        self.driven.now = self.driven.now.after(elapsed);
+        self.vm.now = self.vm.now.after(elapsed);
     }
 
     fn tick(&mut self, report: &mut String) {
-        if self.is_running && self.driven.ticks() {
+        if self.is_running && self.vm.ticks() {
             self.handle(Input::Tick, report);
         }
     }
 
     /// Gives an input to the engine, and describes the transitions.
     fn handle(&mut self, input: Input, report: &mut String) {
-        let (logged, emitted) = (self.driven.log.len(), self.driven.emitted.len());
-        self.driven.handle(input);
-        assert!(self.driven.requested.is_empty(), "an approval");
-        let entries = self.driven.emitted[emitted..].iter();
+        let (logged, emitted) = (self.vm.log.len(), self.vm.emitted.len());
+        let requested = self.vm.requested.len();
+        self.vm.handle(input);
+        assert!(self.vm.requested.is_empty() || self.is_about_approvals);
+        let entries = self.vm.emitted[emitted..].iter();
         let mut entries: Vec<_> = entries.map(|(entry, _)| &entry.transition).collect();
-        for line in &self.driven.log[logged..] {
+        for line in &self.vm.log[logged..] {
+            if self.is_about_approvals {
+                approvals::describe_decision(line, report);
+            }
             let (id, kind) = (line.field("event_id"), line.field("transition"));
             let Some(kind) = kind else { continue };
             let is_same = |it: &&Transition| {
@@ -173,10 +148,14 @@ impl World {
         // It was logged as one that may name this VM.
         entries.retain(|it| !matches!(it.kind, TransitionKind::Amended { .. }));
         assert!(entries.is_empty(), "not in the log: {entries:?}");
+        for ids in &self.vm.requested[requested..] {
+            let ids: Vec<_> = ids.iter().map(|id| short_id(id.as_str())).collect();
+            writeln!(report, "  request to approve {}", ids.join(", ")).unwrap();
+        }
     }
 
     fn polled(&mut self, result: Result<Answer, RequestError>, report: &mut String) {
-        let (took, late) = (Duration::ZERO, std::mem::take(&mut self.late));
+        let (took, late) = (Duration::ZERO, std::mem::take(&mut self.vm.late));
         self.handle(Input::Polled { result, took, late }, report);
     }
 
@@ -198,7 +177,12 @@ impl World {
                 let (ids, result, took) = (vec![id.clone()], Ok(()), Duration::ZERO);
                 self.handle(Input::ApprovalSent { ids, result, took }, report);
             }
-            Stimulus::Nameless => assert_eq!(self.driven.published.vm_name, None),
+            Stimulus::Answered(result) => {
+                let (ids, took) = (self.vm.requested.remove(0), Duration::ZERO);
+                let result = result.clone();
+                self.handle(Input::ApprovalSent { ids, result, took }, report);
+            }
+            Stimulus::Nameless => assert_eq!(self.vm.published.vm_name, None),
             Stimulus::Named(name) => {
                 let result = Ok(Identity {
                     name: name.clone(),
@@ -213,19 +197,19 @@ impl World {
             } => {
                 // The last tick before the pause, and the first after it.
                 self.tick(report);
-                let before = self.driven.now;
+                let before = self.vm.now;
                 self.advance(*length);
                 if *is_monotonic_stopped {
-                    self.driven.now.monotonic = before.monotonic + PERIOD;
-                    self.driven.now.awake = before.awake + PERIOD;
+                    self.vm.now.monotonic = before.monotonic + PERIOD;
+                    self.vm.now.awake = before.awake + PERIOD;
                 }
                 // It began when the next poll was due.
-                self.late = lateness(before, self.driven.now, Duration::ZERO);
+                self.vm.late = lateness(before, self.vm.now, Duration::ZERO);
                 self.tick(report);
             }
             Stimulus::Clock { by, is_forward } => {
-                let wall = self.driven.now.wall;
-                self.driven.now.wall = if *is_forward {
+                let wall = self.vm.now.wall;
+                self.vm.now.wall = if *is_forward {
                     wall.after(*by)
                 } else {
                     wall.before(*by)
@@ -235,29 +219,21 @@ impl World {
                 self.handle(Input::Shutdown, report);
                 self.is_running = false;
             }
-            Stimulus::Starts { rebooted } => self.start(*rebooted),
-            Stimulus::Interval(_) | Stimulus::Look => {}
+            Stimulus::Killed => self.is_running = false,
+            Stimulus::Starts { rebooted } => {
+                assert!(!self.is_running, "it runs");
+                self.vm.boot += u32::from(*rebooted);
+                self.vm.restart_process(Duration::ZERO);
+                self.is_running = true;
+            }
+            Stimulus::Policy(_) | Stimulus::Interval(_) | Stimulus::Look => {}
         }
-    }
-
-    /// A new process: it counts from zero.
-    fn start(&mut self, rebooted: bool) {
-        assert!(!self.is_running, "it runs");
-        self.has_rebooted |= rebooted;
-        let now = Moment::new(self.driven.now.wall, Duration::from_secs(1));
-        let saved = through_a_file(self.driven.saved.as_ref().unwrap(), now.wall);
-        let boot = u32::from(self.has_rebooted);
-        // A name from `--vm.name` equals the saved name; one from instance metadata is not known yet.
-        let config = config(saved.vm_name.as_deref(), boot, self.poll_interval);
-        self.driven.saved = Some(saved);
-        self.driven.restart(config, now);
-        self.is_running = true;
     }
 
     /// Describes which samples are new, changed or gone since the last scrape.
     fn compare(&mut self, report: &mut String) {
         let now = self.scrape();
-        let before = std::mem::take(&mut self.scraped);
+        let before = std::mem::take(&mut self.compared);
         for (series, value) in &before {
             match now.get(series) {
                 None => writeln!(report, "  - {series}").unwrap(),
@@ -276,13 +252,13 @@ impl World {
                 writeln!(report, "  + {series} {value}").unwrap();
             }
         }
-        self.scraped = now;
+        self.compared = now;
     }
 
     /// The samples except those that every poll changes, and the single buckets.
     fn scrape(&self) -> BTreeMap<String, String> {
-        let mut snapshot = Snapshot::clone(&self.driven.published);
-        snapshot.as_of = self.driven.now;
+        let mut snapshot = Snapshot::clone(&self.vm.published);
+        snapshot.as_of = self.vm.now;
         let exposed = MetricsOptions {
             scope: SeriesScope::Own,
             resources: false,
@@ -293,7 +269,7 @@ impl World {
             Format::Text,
             exposed,
             &Arc::default(),
-            self.driven.now,
+            self.vm.now,
         )
         .unwrap();
         let is_compared = |line: &&str| {

@@ -29,6 +29,9 @@ pub(crate) const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
 pub(crate) struct SimulatedVm {
     policy: ApprovalPolicy,
     vm_name: Option<&'static str>,
+    poll_interval: Duration,
+    /// The number of boots so far.
+    pub(crate) boot: u32,
     driven: DrivenEngine,
     server: TestServer,
     /// The clock of the web service.
@@ -86,14 +89,6 @@ pub(crate) fn started() -> Value {
     restart(&json!({"EventStatus": "Started", "NotBefore": ""}))
 }
 
-fn config(approvals: ApprovalPolicy, vm_name: Option<&str>) -> EngineConfig {
-    EngineConfig {
-        approvals,
-        boot_id: None,
-        ..driven_engine::config(vm_name, 0)
-    }
-}
-
 /// A 500.
 pub(crate) fn error() -> RequestError {
     RequestError {
@@ -119,17 +114,26 @@ pub(crate) fn timeout() -> RequestError {
 
 impl SimulatedVm {
     pub(crate) fn new(policy: ApprovalPolicy) -> Self {
-        Self::with_name(policy, Some("web_0"))
+        Self::with(policy, Some("web_0"), Duration::from_secs(1))
     }
 
     /// Without `--vm.name`.
     pub(crate) fn unnamed(policy: ApprovalPolicy) -> Self {
-        Self::with_name(policy, None)
+        Self::with(policy, None, Duration::from_secs(1))
     }
 
-    fn with_name(policy: ApprovalPolicy, vm_name: Option<&'static str>) -> Self {
-        let now = start();
-        let driven = DrivenEngine::new(config(policy, vm_name), None, now);
+    pub(crate) fn with(
+        policy: ApprovalPolicy,
+        vm_name: Option<&'static str>,
+        poll_interval: Duration,
+    ) -> Self {
+        let (now, boot) = (start(), 0);
+        let config = EngineConfig {
+            approvals: policy,
+            poll_interval,
+            ..driven_engine::config(vm_name, boot)
+        };
+        let driven = DrivenEngine::new(config, None, now);
         let clock = Arc::new(Mutex::new(now));
         let service_clock = Arc::clone(&clock);
         let server = TestServer::with_clock(
@@ -141,6 +145,8 @@ impl SimulatedVm {
         Self {
             policy,
             vm_name,
+            poll_interval,
+            boot,
             driven,
             server,
             clock,
@@ -166,10 +172,6 @@ impl SimulatedVm {
             awake,
             ..self.now.after(length)
         };
-    }
-
-    pub(crate) fn wall_clock(&self) -> Timestamp {
-        self.now.wall
     }
 
     /// A poll that returns these events.
@@ -240,7 +242,11 @@ impl SimulatedVm {
             ..start()
         };
         self.saved = Some(through_a_file(&self.saved_state(), now.wall));
-        let config = config(self.policy, self.vm_name);
+        let config = EngineConfig {
+            approvals: self.policy,
+            poll_interval: self.poll_interval,
+            ..driven_engine::config(self.vm_name, self.boot)
+        };
         self.restart(config, now);
         self.started = self.now.monotonic;
     }
