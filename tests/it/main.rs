@@ -19,12 +19,10 @@ mod imds_success;
 mod journal;
 mod kills;
 mod lifecycle_properties;
-mod log_ids;
 mod malformed;
 #[cfg(target_os = "linux")]
 mod memory;
 mod mock_server;
-mod one_document;
 mod otlp;
 mod packaging;
 mod polling;

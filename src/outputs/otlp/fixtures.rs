@@ -80,14 +80,6 @@ pub(super) fn moved(seconds: i64) -> Event {
     }
 }
 
-/// An event that does not name this VM.
-pub(super) fn of_another_vm(status: Status) -> Event {
-    Event {
-        resources: Some(vec!["web_1".into()]),
-        ..event(status)
-    }
-}
-
 pub(super) fn moment(seconds: i64) -> Moment {
     Moment::new(
         Timestamp::from_unix_seconds(seconds).unwrap(),

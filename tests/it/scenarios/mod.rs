@@ -7,6 +7,8 @@
 mod agreement;
 /// The approvals of a timeline with a policy.
 mod approvals;
+/// What a timeline sends.
+mod telemetry;
 /// What the lines of a timeline mean.
 mod timeline;
 /// The engine, driven by a timeline.
@@ -14,11 +16,11 @@ mod world;
 
 use std::{fs, path::PathBuf, time::Duration};
 
-use azure_scheduled_events_exporter::document;
+use azure_scheduled_events_exporter::{approval::ApprovalPolicy, document};
 
 use self::{
     timeline::{Step, Stimulus},
-    world::World,
+    world::{View, World},
 };
 use crate::support::golden::difference;
 
@@ -50,18 +52,20 @@ fn timelines_give_their_goldens() {
 
 /// Describes what the steps cause.
 fn play(steps: &[Step]) -> String {
-    let mut policy = None;
+    let mut policy = ApprovalPolicy::default();
     let mut interval = Duration::from_secs(1);
     let mut is_named = true;
+    let mut view = View::Samples;
     for step in steps {
         match step.stimulus {
-            Stimulus::Policy(it) => policy = Some(it),
+            Stimulus::Policy(it) => (policy, view) = (it, View::Approvals),
+            Stimulus::Telemetry => view = View::Telemetry,
             Stimulus::Interval(it) => interval = it,
             Stimulus::Nameless => is_named = false,
             _ => {}
         }
     }
-    let mut world = World::new(is_named, interval, policy);
+    let mut world = World::new(is_named, interval, policy, view);
     steps.iter().map(|step| world.perform(step)).collect()
 }
 
@@ -72,7 +76,12 @@ fn outputs_agree_about_every_document() {
         if document::parse(&body).is_err() {
             continue;
         }
-        let mut world = World::new(true, Duration::from_secs(1), None);
+        let mut world = World::new(
+            true,
+            Duration::from_secs(1),
+            ApprovalPolicy::default(),
+            View::Samples,
+        );
         let name = path.file_stem().unwrap().to_string_lossy();
         for (second, body) in [
             (1, body),

@@ -33,6 +33,8 @@ pub(super) enum Stimulus {
     Answered(Result<(), RequestError>),
     /// The policy is that of the whole timeline.
     Policy(ApprovalPolicy),
+    /// The whole timeline compares what is sent instead of the samples.
+    Telemetry,
     /// The poll interval is that of the whole timeline.
     Interval(Duration),
     Nameless,
@@ -132,6 +134,7 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
             is_unsent: true,
             ..timeout()
         })),
+        ["telemetry"] => Stimulus::Telemetry,
         ["policy", ref words @ ..] => Stimulus::Policy(policy(words)?),
         ["interval", length] => Stimulus::Interval(parse_duration(length).ok()?),
         ["nameless"] => Stimulus::Nameless,

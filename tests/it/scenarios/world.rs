@@ -20,17 +20,25 @@ use opentelemetry::logs::Severity;
 use super::{
     agreement::{Outputs, assert_one_outcome},
     approvals::{self, short_id},
+    telemetry,
     timeline::{Step, Stimulus},
 };
 use crate::support::{driven_engine::failure, simulated_vm::SimulatedVm};
+
+/// What a timeline compares.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    Samples,
+    Approvals,
+    Telemetry,
+}
 
 pub(super) struct World {
     /// Time since the beginning, by a clock that never jumps.
     elapsed: Duration,
     vm: SimulatedVm,
     is_running: bool,
-    /// The approvals are compared, not the samples.
-    is_about_approvals: bool,
+    view: View,
     /// What was compared last.
     compared: BTreeMap<String, String>,
 }
@@ -40,20 +48,21 @@ impl World {
     pub(super) fn new(
         is_named: bool,
         poll_interval: Duration,
-        policy: Option<ApprovalPolicy>,
+        policy: ApprovalPolicy,
+        view: View,
     ) -> Self {
         let name = is_named.then_some("web_0");
         let mut world = Self {
             elapsed: Duration::ZERO,
-            vm: SimulatedVm::with(policy.unwrap_or_default(), name, poll_interval),
+            vm: SimulatedVm::with(policy, name, poll_interval),
             is_running: true,
-            is_about_approvals: policy.is_some(),
+            view,
             compared: BTreeMap::new(),
         };
-        world.compared = if policy.is_some() {
-            approvals::describe(&world.vm)
-        } else {
-            world.scrape()
+        world.compared = match view {
+            View::Samples => world.scrape(),
+            View::Approvals => approvals::describe(&world.vm),
+            View::Telemetry => BTreeMap::new(),
         };
         world
     }
@@ -65,10 +74,10 @@ impl World {
         writeln!(report, "{}", step.line).unwrap();
         self.apply_stimulus(&step.stimulus, &mut report);
         if self.is_running {
-            if self.is_about_approvals {
-                approvals::compare(&self.vm, &mut self.compared, &mut report);
-            } else {
-                self.compare(&mut report);
+            match self.view {
+                View::Samples => self.compare(&mut report),
+                View::Approvals => approvals::compare(&self.vm, &mut self.compared, &mut report),
+                View::Telemetry => telemetry::describe(&self.vm, &mut self.compared, &mut report),
             }
             self.assert_agreement(&step.line);
         }
@@ -127,11 +136,11 @@ impl World {
         let (logged, emitted) = (self.vm.log.len(), self.vm.emitted.len());
         let requested = self.vm.requested.len();
         self.vm.handle(input);
-        assert!(self.vm.requested.is_empty() || self.is_about_approvals);
+        assert!(self.vm.requested.is_empty() || self.view != View::Samples);
         let entries = self.vm.emitted[emitted..].iter();
         let mut entries: Vec<_> = entries.map(|(entry, _)| &entry.transition).collect();
         for line in &self.vm.log[logged..] {
-            if self.is_about_approvals {
+            if self.view == View::Approvals {
                 approvals::describe_decision(line, report);
             }
             let (id, kind) = (line.field("event_id"), line.field("transition"));
@@ -226,7 +235,7 @@ impl World {
                 self.vm.restart_process(Duration::ZERO);
                 self.is_running = true;
             }
-            Stimulus::Policy(_) | Stimulus::Interval(_) | Stimulus::Look => {}
+            Stimulus::Policy(_) | Stimulus::Telemetry | Stimulus::Interval(_) | Stimulus::Look => {}
         }
     }
 

@@ -117,11 +117,6 @@ impl SimulatedVm {
         Self::with(policy, Some("web_0"), Duration::from_secs(1))
     }
 
-    /// Without `--vm.name`.
-    pub(crate) fn unnamed(policy: ApprovalPolicy) -> Self {
-        Self::with(policy, None, Duration::from_secs(1))
-    }
-
     pub(crate) fn with(
         policy: ApprovalPolicy,
         vm_name: Option<&'static str>,
