@@ -3,7 +3,6 @@
 
 #![cfg(test)]
 
-mod advisories;
 mod alertmanager;
 mod alerts_of_several_vms;
 mod approvals;

@@ -31,36 +31,6 @@ fn platform(members: &Value) -> Value {
 }
 
 #[test]
-fn hardware_failure_is_said_only_if_no_document_can_have_been_missed() {
-    let event = |event_type| {
-        platform(&json!({"EventType": event_type, "EventStatus": "Started", "NotBefore": ""}))
-    };
-    for (incarnation, seconds, expected) in [
-        (json!(1), 1, true),
-        (json!(2), 1, true),
-        (json!("2"), 10, true),
-        (json!(3), 1, false),
-        (json!(0), 1, false),
-        (Value::Null, 1, false),
-        (json!(2), 11, false),
-    ] {
-        for event_type in ["Reboot", "Redeploy"] {
-            let mut vm = vm();
-            vm.wait_until(seconds);
-            vm.poll_incarnation(&incarnation, &[event(event_type)]);
-            let names = alert_names(&vm);
-            let is_failure = names.contains(&"AzureScheduledEventHardwareFailure".to_owned());
-            assert_eq!(
-                is_failure, expected,
-                "{incarnation} after {seconds} s: {names:?}"
-            );
-            let is_plain = names.contains(&format!("AzureScheduledEvent{event_type}"));
-            assert_eq!(is_plain, !expected, "{names:?}");
-        }
-    }
-}
-
-#[test]
 fn urgency_and_the_longest_interruption_outlive_the_lists() {
     let mut vm = vm();
     for minutes in [300, 30, 300] {
@@ -94,80 +64,6 @@ fn urgency_and_the_longest_interruption_outlive_the_lists() {
 }
 
 #[test]
-fn event_without_a_readable_not_before_is_due_everywhere() {
-    for not_before in [json!(""), json!("soon"), json!(7), Value::Null] {
-        let mut vm = vm();
-        vm.poll(&[platform(&json!({"NotBefore": not_before}))]);
-        assert_eq!(alert_names(&vm)[0], "AzureScheduledEventReboot");
-        let json = vm.json();
-        let summary = json["summary"].as_str().unwrap();
-        assert!(summary.ends_with(" at any moment"), "{summary}");
-        assert!(!vm.is_serving());
-        let page = vm.page();
-        assert!(page.contains("may start now") && !page.contains("starts at NotBefore"));
-    }
-}
-
-#[test]
-fn start_after_a_regression_is_a_new_start() {
-    let mut vm = vm();
-    vm.poll(&[started()]);
-    vm.wait_until(10);
-    vm.poll(&[restart(&json!({}))]);
-    vm.wait_until(40 * MINUTE);
-    vm.poll(&[started()]);
-    assert_eq!(vm.json()["started_at"], at(40 * MINUTE).rfc3339_millis());
-    assert!(!alert_names(&vm).contains(&"AzureScheduledEventStuck".to_owned()));
-}
-
-#[test]
-fn freeze_of_0_s_is_never_stuck() {
-    let mut vm = vm();
-    let freeze = platform(&json!({
-        "EventType": "Freeze", "EventStatus": "Started", "NotBefore": "", "DurationInSeconds": 0,
-    }));
-    vm.poll(&[freeze]);
-    vm.wait_until(40 * MINUTE);
-    assert_eq!(alert_names(&vm), ["AzureScheduledEventFreeze"]);
-}
-
-#[test]
-fn maintenance_that_becomes_an_advisory_has_ended() {
-    let mut vm = vm();
-    vm.poll(&[restart(&json!({}))]);
-    vm.wait_until(10);
-    vm.poll(&[restart(&json!({"EventStatus": "Advisory"}))]);
-    let ended = r#"azure_scheduled_events_ended_total{event_type="Reboot",outcome="unknown"}"#;
-    assert_eq!(vm.metrics().value(ended), Some(1.0));
-    assert_eq!(vm.json()["phase"], "advisory");
-}
-
-#[test]
-fn one_vm_in_two_spellings_is_one_vm() {
-    let mut vm = vm();
-    vm.poll(&[platform(
-        &json!({"Resources": ["web_0", "WEB_0", "_Web_0"]}),
-    )]);
-    let json = vm.json();
-    assert_eq!(json["Resources"], json!(["web_0"]));
-    assert!(
-        json["summary"]
-            .as_str()
-            .unwrap()
-            .starts_with("Reboot of web_0 at ")
-    );
-}
-
-#[test]
-fn event_of_another_vm_ends_with_its_outcome() {
-    let mut vm = vm();
-    vm.poll(&[platform(&json!({"Resources": ["web_7"]}))]);
-    vm.poll(&[]);
-    let json = vm.json();
-    assert_eq!(json["summary"], "Reboot of web_7 cancelled");
-}
-
-#[test]
 fn ticks_are_due_and_the_heartbeat_is_written_each_second_only_within_five_minutes_of_an_event_of_this_vm()
  {
     let scheduled = |seconds| json!({"NotBefore": at(seconds).rfc1123()});
@@ -191,6 +87,26 @@ fn ticks_are_due_and_the_heartbeat_is_written_each_second_only_within_five_minut
         }
         assert_eq!(writes, writes_in_ten_minutes, "{members}");
         assert_eq!(ticks, seconds_with_ticks, "{members}");
+    }
+}
+
+#[test]
+fn advisory_needs_no_heartbeat_and_no_save_while_nothing_changes() {
+    let mut vm = vm();
+    for (seconds, status, is_saved) in [
+        (10, "Advisory", true),
+        (20, "Advisory", false),
+        (30, "Scheduled", true),
+        (40, "Scheduled", true),
+    ] {
+        let before = vm.saves;
+        vm.wait_until(seconds);
+        let not_before = at(100).rfc1123();
+        vm.poll(&[restart(
+            &json!({"EventStatus": status, "NotBefore": not_before}),
+        )]);
+        assert_eq!(vm.saves > before, is_saved, "{seconds} s");
+        assert_eq!(vm.looks_for_pauses(), status == "Scheduled");
     }
 }
 

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use serde_json::Value;
 
+use super::describe_changes;
 use crate::support::{
     log::LogLine,
     simulated_vm::{SimulatedVm, at},
@@ -30,14 +31,7 @@ pub(super) fn compare(
     compared: &mut BTreeMap<String, String>,
     report: &mut String,
 ) {
-    let now = describe(vm);
-    for name in compared.keys().filter(|name| !now.contains_key(*name)) {
-        writeln!(report, "  {name}: gone").unwrap();
-    }
-    for (name, text) in now.iter().filter(|it| compared.get(it.0) != Some(it.1)) {
-        writeln!(report, "  {name}: {text}").unwrap();
-    }
-    *compared = now;
+    describe_changes(describe(vm), compared, "  ", report);
     for span in vm.spans() {
         let events = span.events.iter();
         let events = events.map(|event| {

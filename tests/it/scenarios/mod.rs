@@ -5,6 +5,8 @@
 
 /// All outputs agree.
 mod agreement;
+/// The alerts of a timeline.
+mod alerts;
 /// The approvals of a timeline with a policy.
 mod approvals;
 /// What a timeline sends.
@@ -14,7 +16,7 @@ mod timeline;
 /// The engine, driven by a timeline.
 mod world;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf, time::Duration};
 
 use azure_scheduled_events_exporter::{approval::ApprovalPolicy, document};
 
@@ -59,7 +61,7 @@ fn play(steps: &[Step]) -> String {
     for step in steps {
         match step.stimulus {
             Stimulus::Policy(it) => (policy, view) = (it, View::Approvals),
-            Stimulus::Telemetry => view = View::Telemetry,
+            Stimulus::View(it) => view = it,
             Stimulus::Interval(it) => interval = it,
             Stimulus::Nameless => is_named = false,
             _ => {}
@@ -67,6 +69,22 @@ fn play(steps: &[Step]) -> String {
     }
     let mut world = World::new(is_named, interval, policy, view);
     steps.iter().map(|step| world.perform(step)).collect()
+}
+
+/// What is not as it was at the last description, by its name.
+fn describe_changes(
+    now: BTreeMap<String, String>,
+    last: &mut BTreeMap<String, String>,
+    indent: &str,
+    report: &mut String,
+) {
+    for name in last.keys().filter(|name| !now.contains_key(*name)) {
+        writeln!(report, "{indent}{name}: gone").unwrap();
+    }
+    for (name, text) in now.iter().filter(|it| last.get(it.0) != Some(it.1)) {
+        writeln!(report, "{indent}{name}: {text}").unwrap();
+    }
+    *last = now;
 }
 
 /// Each document, and its end.

@@ -9,6 +9,7 @@ use opentelemetry::{
 use opentelemetry_sdk::{logs::SdkLogRecord, trace::SpanData};
 use serde_json::Value;
 
+use super::describe_changes;
 use crate::support::simulated_vm::{SimulatedVm, at};
 
 /// Since the last description. `last` are the attributes of the last record or span.
@@ -73,7 +74,7 @@ fn describe_record(
     let attributes = record.attributes_iter();
     let attributes = attributes.map(|(name, value)| (name.to_string(), plain(value)));
     let trace = ("trace".to_owned(), context.trace_id.to_string());
-    describe_attributes(attributes.chain([trace]).collect(), last, report);
+    describe_changes(attributes.chain([trace]).collect(), last, "    ", report);
 }
 
 fn plain(value: &AnyValue) -> String {
@@ -87,21 +88,6 @@ fn plain(value: &AnyValue) -> String {
         }
         other => format!("{other:?}"),
     }
-}
-
-/// Those that the record or span before did not have, or that this one does not have.
-fn describe_attributes(
-    attributes: BTreeMap<String, String>,
-    last: &mut BTreeMap<String, String>,
-    report: &mut String,
-) {
-    for name in last.keys().filter(|name| !attributes.contains_key(*name)) {
-        writeln!(report, "    {name}: gone").unwrap();
-    }
-    for (name, value) in attributes.iter().filter(|it| last.get(it.0) != Some(it.1)) {
-        writeln!(report, "    {name}: {value}").unwrap();
-    }
-    *last = attributes;
 }
 
 fn describe_span(span: &SpanData, last: &mut BTreeMap<String, String>, report: &mut String) {
@@ -131,5 +117,5 @@ fn describe_span(span: &SpanData, last: &mut BTreeMap<String, String>, report: &
     let attributes = attributes.map(|it| (it.key.to_string(), it.value.to_string()));
     let trace = span.span_context.trace_id().to_string();
     let trace = ("trace".to_owned(), trace);
-    describe_attributes(attributes.chain([trace]).collect(), last, report);
+    describe_changes(attributes.chain([trace]).collect(), last, "    ", report);
 }

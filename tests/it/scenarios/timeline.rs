@@ -10,6 +10,7 @@ use azure_scheduled_events_exporter::{
 };
 use serde_json::{Map, Value, json};
 
+use super::world::View;
 use crate::support::simulated_vm::{error, refusal, timeout};
 
 /// One line of a timeline, with the events of its document.
@@ -33,8 +34,8 @@ pub(super) enum Stimulus {
     Answered(Result<(), RequestError>),
     /// The policy is that of the whole timeline.
     Policy(ApprovalPolicy),
-    /// The whole timeline compares what is sent instead of the samples.
-    Telemetry,
+    /// What the whole timeline compares.
+    View(View),
     /// The poll interval is that of the whole timeline.
     Interval(Duration),
     Nameless,
@@ -111,9 +112,9 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
         return None;
     }
     Some(match *words {
-        ["again"] => Stimulus::Document(document(1, entries)),
+        ["again"] => Stimulus::Document(document(&json!(1), entries)),
         ["document", incarnation] => {
-            Stimulus::Document(document(incarnation.parse().ok()?, entries))
+            Stimulus::Document(document(&incarnation.parse().ok()?, entries))
         }
         ["file", name] => {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/documents");
@@ -134,7 +135,8 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
             is_unsent: true,
             ..timeout()
         })),
-        ["telemetry"] => Stimulus::Telemetry,
+        ["alerts"] => Stimulus::View(View::Alerts),
+        ["telemetry"] => Stimulus::View(View::Telemetry),
         ["policy", ref words @ ..] => Stimulus::Policy(policy(words)?),
         ["interval", length] => Stimulus::Interval(parse_duration(length).ok()?),
         ["nameless"] => Stimulus::Nameless,
@@ -182,7 +184,7 @@ fn policy(words: &[&str]) -> Option<ApprovalPolicy> {
 }
 
 /// A document as Azure writes it.
-fn document(incarnation: i64, entries: &[String]) -> Vec<u8> {
+fn document(incarnation: &Value, entries: &[String]) -> Vec<u8> {
     let event = |entry: &String| {
         if entry.starts_with('{') {
             serde_json::from_str(entry).unwrap()

@@ -19,16 +19,18 @@ use opentelemetry::logs::Severity;
 
 use super::{
     agreement::{Outputs, assert_one_outcome},
+    alerts,
     approvals::{self, short_id},
-    telemetry,
+    describe_changes, telemetry,
     timeline::{Step, Stimulus},
 };
 use crate::support::{driven_engine::failure, simulated_vm::SimulatedVm};
 
 /// What a timeline compares.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
     Samples,
+    Alerts,
     Approvals,
     Telemetry,
 }
@@ -62,7 +64,7 @@ impl World {
         world.compared = match view {
             View::Samples => world.scrape(),
             View::Approvals => approvals::describe(&world.vm),
-            View::Telemetry => BTreeMap::new(),
+            View::Alerts | View::Telemetry => BTreeMap::new(),
         };
         world
     }
@@ -77,6 +79,9 @@ impl World {
             match self.view {
                 View::Samples => self.compare(&mut report),
                 View::Approvals => approvals::compare(&self.vm, &mut self.compared, &mut report),
+                View::Alerts => {
+                    describe_changes(alerts::of(&self.vm), &mut self.compared, "  ", &mut report);
+                }
                 View::Telemetry => telemetry::describe(&self.vm, &mut self.compared, &mut report),
             }
             self.assert_agreement(&step.line);
@@ -235,7 +240,7 @@ impl World {
                 self.vm.restart_process(Duration::ZERO);
                 self.is_running = true;
             }
-            Stimulus::Policy(_) | Stimulus::Telemetry | Stimulus::Interval(_) | Stimulus::Look => {}
+            Stimulus::Policy(_) | Stimulus::View(_) | Stimulus::Interval(_) | Stimulus::Look => {}
         }
     }
 

@@ -1,11 +1,12 @@
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use opentelemetry::Value;
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    azure::event::{EventId, Status as EventStatus},
+    azure::event::{EventId, EventScope, Status as EventStatus},
+    base::time::Moment,
     outputs::otlp::fixtures::{
         ID, OWN, document, event, get, interruption, moment, moved, tracker, transitions_of, vm,
     },
@@ -106,14 +107,23 @@ fn ended_event(id: &str) -> TrackedEvent {
     TrackedEvent::clone(&tracker.events(moment(1_000))[0])
 }
 
+/// The spans of an event that is found to name this VM.
+fn backfill(tracked: &TrackedEvent, vm: &str, at: Moment) -> Vec<SpanData> {
+    let kind = TransitionKind::Amended {
+        was_scope: EventScope::Unknown,
+    };
+    let tracked = Arc::new(tracked.clone());
+    spans(&Transition { at, kind, tracked }, vm)
+}
+
 proptest! {
     #[test]
     fn ids_depend_on_event_vm_and_phase(id in "[a-f0-9-]{1,40}", names in prop::collection::hash_set("[a-z0-9_-]{1,20}", 2)) {
         let tracked = ended_event(&id);
         let names: Vec<_> = names.into_iter().collect();
-        let all: Vec<_> = names.iter().map(|name| backfill(&tracked, &vm_key(Some(name)), moment(9_000).wall)).collect();
+        let all: Vec<_> = names.iter().map(|name| backfill(&tracked, &vm_key(Some(name)), moment(9_000))).collect();
         let ids = |spans: &[SpanData]| -> Vec<_> { spans.iter().map(|span| (trace(span), self::id(span), span.parent_span_id)).collect() };
-        let uppercase = backfill(&ended_event(&id.to_uppercase()), &vm_key(Some(&names[0].to_uppercase())), moment(9_000).wall);
+        let uppercase = backfill(&ended_event(&id.to_uppercase()), &vm_key(Some(&names[0].to_uppercase())), moment(9_000));
         prop_assert_eq!(ids(&all[0]), ids(&uppercase));
         let traces: HashSet<_> = all.iter().flatten().map(trace).collect();
         let spans: HashSet<_> = all.iter().flatten().map(self::id).collect();
