@@ -13,11 +13,6 @@ mod reliability;
 
 /// Production lines of one file.
 const MAX_LINES: usize = 500;
-/// Names that do not describe their content.
-const VAGUE_NAMES: [&str; 7] = [
-    "utils", "util", "helpers", "helper", "manager", "common", "misc",
-];
-
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -125,39 +120,6 @@ fn files_are_short() {
         .filter(|(lines, _)| *lines > MAX_LINES)
         .collect();
     assert!(long.is_empty(), "more than {MAX_LINES} lines: {long:?}");
-}
-
-#[test]
-fn no_file_and_no_module_has_a_vague_name() {
-    for source in below("src").into_iter().chain(below("tests/it")) {
-        for part in source.path.split('/') {
-            let stem = part.split('.').next().unwrap();
-            assert!(!VAGUE_NAMES.contains(&stem), "{}", source.path);
-        }
-        for line in source.text.lines().map(str::trim) {
-            let name = line.split("mod ").nth(1).unwrap_or_default();
-            let name = name.trim_end_matches([';', '{', ' ']);
-            assert!(!VAGUE_NAMES.contains(&name), "{}: {line}", source.path);
-        }
-    }
-}
-
-#[test]
-fn no_test_is_ignored_and_no_code_is_unsafe() {
-    let ignored = ["#[", "ignore"].concat();
-    let unsafe_block = ["unsafe ", "{"].concat();
-    let unsafe_function = ["unsafe ", "fn"].concat();
-    let files = ["src", "tests", "benches", "fuzz/fuzz_targets"]
-        .into_iter()
-        .flat_map(below);
-    for source in files.filter(|source| is_rust(&source.path)) {
-        for (number, line) in source.text.lines().enumerate() {
-            let is_bad = line.contains(&ignored)
-                || line.contains(&unsafe_block)
-                || line.contains(&unsafe_function);
-            assert!(!is_bad, "{}:{}: {line}", source.path, number + 1);
-        }
-    }
 }
 
 /// It aborts the process when the system has no thread left; `Worker` is started once.
