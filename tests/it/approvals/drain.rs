@@ -35,8 +35,6 @@ fn the_trace_shows_a_drain_of_an_approval_that_failed_too_often() {
     let withdrawn_at = at(seconds - 60);
     assert!(vm.is_serving());
     assert_eq!(vm.json()["approval_decided_at"], Value::Null);
-    let page = vm.page();
-    assert!(page.contains("Decision to approve withdrawn"), "{page}");
     vm.wait_until(3_600);
     vm.poll(&[]);
     let spans = vm.spans();
