@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use opentelemetry::{KeyValue, Value};
 
 use super::{
+    Signal,
     settings::{ExporterSettings, OtlpSettings},
-    signal::Signal,
     trace::vm_key,
 };
 use crate::{

@@ -16,12 +16,12 @@ use crate::{
     outputs::{
         alertmanager::{AlertPusher, Target},
         otlp::{
+            Signal,
             sender::{
                 self, CollectorClient, RecordSource, RetryTiming, SignalQueue,
                 metric_push::{self, MetricSource},
             },
             settings::{ExporterSettings, OtlpSettings},
-            signal::Signal,
         },
         output_counters::OutputCounters,
         textfile::Textfile,
@@ -58,7 +58,7 @@ impl OtlpOutput {
             let Some(exporter) = settings.exporter(signal) else {
                 continue;
             };
-            let (saved, moved) = (saved.get(&signal.name()), Arc::clone(&output.moved));
+            let (saved, moved) = (saved.get(signal.name()), Arc::clone(&output.moved));
             let queue = Arc::new(SignalQueue::new(signal, &journal, saved, moved));
             // Each signal is started once.
             counts.set(queue.counts()).ok();
@@ -92,7 +92,7 @@ impl OtlpOutput {
     pub(super) fn cursors(&self, journal: &Journal) -> BTreeMap<String, SavedCursor> {
         let queues = self.queues.iter();
         queues
-            .map(|queue| (queue.signal.name(), queue.saved(journal)))
+            .map(|queue| (queue.signal.name().to_owned(), queue.saved(journal)))
             .collect()
     }
 

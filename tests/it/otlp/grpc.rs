@@ -3,7 +3,7 @@
 use std::{io::Read as _, process::Command, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    otlp::signal::Signal,
+    otlp::Signal,
     output_counters::{DropReason, ExportFailure},
 };
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use azure_scheduled_events_exporter::otlp::{signal::Signal, trace};
+use azure_scheduled_events_exporter::otlp::{Signal, trace};
 use tokio::time::timeout;
 
 use super::sending::{SEEN_AT, Sending, Start, base, entry, event, no_event, text};

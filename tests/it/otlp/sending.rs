@@ -7,9 +7,9 @@ use azure_scheduled_events_exporter::{
     journal::{Entry, Journal},
     lifecycle::{SavedCursor, SavedJournal, Tracker},
     otlp::{
+        Signal,
         sender::{self, CollectorClient, RecordSource, RetryTiming, SignalQueue},
         settings::OtlpSettings,
-        signal::Signal,
     },
     output_counters::ExportCounts,
     snapshot::Snapshot,

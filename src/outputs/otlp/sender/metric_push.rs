@@ -19,7 +19,7 @@ use crate::{
     core::snapshot::Snapshot,
     outputs::{
         metrics::{MetricsOptions, Scrape, catalog},
-        otlp::{resource, settings::OtlpSettings, signal::Signal},
+        otlp::{Signal, resource, settings::OtlpSettings},
         output_counters::{ExportFailure, OutputCounters},
         schedule::Schedule,
     },

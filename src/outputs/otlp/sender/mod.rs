@@ -26,9 +26,7 @@ pub use self::{
     collector_client::{CollectorClient, RetryTiming},
     signal_queue::SignalQueue,
 };
-use super::{
-    cursor::RequestResult, log_record, resource, settings::OtlpSettings, signal::Signal, trace,
-};
+use super::{Signal, cursor::RequestResult, log_record, resource, settings::OtlpSettings, trace};
 use crate::{
     core::{journal::Entry, snapshot::Snapshot},
     outputs::output_counters::ExportFailure,

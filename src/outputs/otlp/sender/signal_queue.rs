@@ -15,8 +15,8 @@ use crate::{
     },
     outputs::{
         otlp::{
+            Signal,
             cursor::{Cursor, RequestResult},
-            signal::Signal,
             trace,
         },
         output_counters::{DropReason, ExportCounts},

@@ -158,8 +158,7 @@ impl ExporterSettings {
     /// What to change, by the status of a response; empty where the status has no typical cause. The text continues the
     /// description of the response.
     fn hint(&self, status: StatusCode, is_https_expected: bool) -> String {
-        let signal = self.signal;
-        let (path, variable) = (signal.path(), signal.endpoint_variable());
+        let path = self.signal.path();
         let found = self.endpoint.path().trim_end_matches('/');
         match status.as_u16() {
             _ if is_https_expected => "; the port expects TLS: write https:// in the endpoint".to_owned(),
@@ -175,7 +174,8 @@ impl ExporterSettings {
                 format!("; the path has /v1/ twice: OTEL_EXPORTER_OTLP_ENDPOINT is used without it, {path} is appended")
             }
             404 | 405 if !found.ends_with(&path) => {
-                format!("; {variable} is used as it is: append {path} to it")
+                let variable = self.signal.variable();
+                format!("; OTEL_EXPORTER_OTLP_{variable}_ENDPOINT is used as it is: append {path} to it")
             }
             404 | 405 => self.pipeline_hint(),
             _ => String::new(),
