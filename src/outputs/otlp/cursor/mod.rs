@@ -46,7 +46,7 @@ struct Failed {
 
 #[derive(Debug, Clone)]
 pub struct Cursor {
-    journal: Arc<str>,
+    journal: Arc<Journal>,
     count: fn(&Entry) -> u64,
     /// All entries up to this number are done: accepted, dropped, or without records.
     sent: u64,
@@ -58,46 +58,46 @@ pub struct Cursor {
     /// The last request that was accepted.
     accepted: u64,
     consecutive_failures: u32,
-    /// The last number that `unsent` counts.
-    counted: u64,
-    unsent: u64,
 }
 
 impl Cursor {
     /// A signal that was not sent before has only what this process adds.
-    pub fn new(journal: &Journal, saved: Option<&SavedCursor>, count: fn(&Entry) -> u64) -> Self {
+    pub fn new(
+        journal: &Arc<Journal>,
+        saved: Option<&SavedCursor>,
+        count: fn(&Entry) -> u64,
+    ) -> Self {
         let before = journal.first.saturating_sub(1);
-        let saved = saved.cloned().unwrap_or(SavedCursor {
-            sent: before,
-            ahead: BTreeSet::new(),
-        });
-        let mut cursor = Self {
-            journal: Arc::clone(&journal.id),
+        let (sent, ahead) = match saved {
+            Some(saved) => (saved.sent.min(before), saved.ahead.clone()),
+            None => (before, BTreeSet::new()),
+        };
+        Self {
+            journal: Arc::clone(journal),
             count,
-            sent: saved.sent.min(before),
-            ahead: saved.ahead,
+            sent,
+            ahead,
             failed: BTreeMap::new(),
             in_flight: Vec::new(),
             requests: 0,
             accepted: 0,
             consecutive_failures: 0,
-            counted: journal.newest,
-            unsent: 0,
-        };
-        let entries = journal.after(cursor.sent);
-        cursor.unsent = cursor.records(entries.filter(|entry| !cursor.is_done(entry)));
-        cursor
+        }
     }
 
     /// How far this journal was sent; from its beginning on if it is another one.
     pub fn saved(&self, journal: &Journal) -> SavedCursor {
-        if self.journal != journal.id {
+        if self.journal.id != journal.id {
             return SavedCursor::default();
         }
         SavedCursor {
             sent: self.sent,
             ahead: self.ahead.clone(),
         }
+    }
+
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.journal
     }
 
     /// The number of spans, or log records, of an entry.
@@ -107,11 +107,14 @@ impl Cursor {
 
     /// Those of the entries that are not done.
     pub fn unsent(&self) -> u64 {
-        self.unsent
+        let kept = self.journal.after(self.sent);
+        let fallen_off = self.in_flight.iter().filter(|it| !self.is_kept(it));
+        self.records(kept.chain(fallen_off).filter(|it| !self.is_done(it)))
     }
 
     /// The numbers that a restored journal lost before they were sent.
-    pub fn lost(&self, journal: &Journal) -> u64 {
+    pub fn lost(&self) -> u64 {
+        let journal = &self.journal;
         let after = self.sent.max(journal.bounded);
         let entries = journal.after(after).map(|entry| entry.number);
         let read = entries.take_while(|number| *number < journal.first);
@@ -123,25 +126,25 @@ impl Cursor {
 
     /// The journal has changed, and `dropped` have fallen off it. Returns the number of records of those that were
     /// neither sent nor are in flight. Another journal begins anew: the one before was another VM's.
-    pub fn update(&mut self, journal: &Journal, dropped: &[Arc<Entry>]) -> u64 {
-        if self.journal != journal.id {
+    pub fn update(&mut self, journal: &Arc<Journal>, dropped: &[Arc<Entry>]) -> u64 {
+        if self.journal.id != journal.id {
             *self = Self::new(journal, None, self.count);
             return 0;
         }
-        let dropped = || dropped.iter().filter(|entry| entry.number > self.sent);
-        let gone = dropped().filter(|entry| entry.number > self.counted);
-        let added = self.records(journal.after(self.counted).chain(gone));
-        let lost = dropped().filter(|entry| !self.is_done(entry) && !self.is_in_flight(entry));
+        let lost = dropped.iter().filter(|entry| {
+            let is_in_flight = self.in_flight.iter().any(|it| it.number == entry.number);
+            entry.number > self.sent && !is_in_flight && !self.is_done(entry)
+        });
         let lost = self.records(lost);
-        self.unsent = (self.unsent + added).saturating_sub(lost);
-        self.counted = journal.newest;
-        self.advance(journal);
+        self.journal = Arc::clone(journal);
+        self.advance();
         lost
     }
 
     /// The entries of the next request, which are in flight until [`Self::apply`]. None if nothing is to be sent.
-    pub fn next(&mut self, journal: &Journal) -> Vec<Arc<Entry>> {
-        self.advance(journal);
+    pub fn next_entries(&mut self) -> Vec<Arc<Entry>> {
+        self.advance();
+        let journal = &self.journal;
         let mut bytes = 0;
         let untried = journal.after(self.sent).filter(|entry| {
             let may_be_sent = journal.is_owned || !entry.may_be_foreign;
@@ -167,11 +170,7 @@ impl Cursor {
     }
 
     /// The request of the entries in flight ended. Returns those that are not sent again, each with the reason.
-    pub fn apply(
-        &mut self,
-        result: RequestResult,
-        journal: &Journal,
-    ) -> Vec<(Arc<Entry>, DropReason)> {
+    pub fn apply(&mut self, result: RequestResult) -> Vec<(Arc<Entry>, DropReason)> {
         use RequestResult::{Accepted, MayBeContent, Refused, Unavailable};
         self.requests += 1;
         self.consecutive_failures = match result {
@@ -187,17 +186,18 @@ impl Cursor {
             let reason = match result {
                 Accepted => None,
                 Refused(reason) if is_single => Some(reason),
-                _ if journal.get(entry.number).is_none() => Some(DropReason::SpoolFull),
+                _ if !self.is_kept(&entry) => Some(DropReason::SpoolFull),
                 _ if is_in_order || !self.fail(entry.number) => continue,
                 _ => Some(DropReason::Rejected),
             };
-            self.finish(&entry);
+            self.failed.remove(&entry.number);
+            self.ahead.insert(entry.number);
             dropped.extend(reason.map(|reason| (entry, reason)));
         }
         if result == Accepted {
             self.accepted = self.requests;
         }
-        self.advance(journal);
+        self.advance();
         dropped
     }
 
@@ -213,17 +213,11 @@ impl Cursor {
         failed.proven >= MAX_PROVEN_FAILURES
     }
 
-    fn finish(&mut self, entry: &Arc<Entry>) {
-        self.failed.remove(&entry.number);
-        self.ahead.insert(entry.number);
-        self.unsent = self.unsent.saturating_sub(self.records([entry]));
-    }
-
     /// Up to the first entry that is not done. What the journal does not have any more is.
-    fn advance(&mut self, journal: &Journal) {
-        let mut entries = journal.after(self.sent);
+    fn advance(&mut self) {
+        let mut entries = self.journal.after(self.sent);
         let first = entries.find(|entry| !self.is_done(entry));
-        self.sent = first.map_or(journal.newest, |entry| entry.number.saturating_sub(1));
+        self.sent = first.map_or(self.journal.newest, |entry| entry.number.saturating_sub(1));
         self.ahead = self.ahead.split_off(&self.sent.saturating_add(1));
     }
 
@@ -231,9 +225,8 @@ impl Cursor {
         self.ahead.contains(&entry.number) || self.count(entry) == 0
     }
 
-    fn is_in_flight(&self, entry: &Entry) -> bool {
-        let mut in_flight = self.in_flight.iter();
-        in_flight.any(|it| it.number == entry.number)
+    fn is_kept(&self, entry: &Entry) -> bool {
+        self.journal.get(entry.number).is_some()
     }
 
     fn records<'a>(&self, entries: impl IntoIterator<Item = &'a Arc<Entry>>) -> u64 {

@@ -27,7 +27,7 @@ use crate::{
 #[derive(Debug)]
 pub struct SignalQueue {
     pub(crate) signal: Signal,
-    progress: Mutex<(Cursor, Arc<Journal>)>,
+    cursor: Mutex<Cursor>,
     added: Notify,
     moved: Arc<Notify>,
     counts: watch::Sender<ExportCounts>,
@@ -50,7 +50,7 @@ impl SignalQueue {
             spooled: cursor.unsent(),
             ..ExportCounts::default()
         };
-        let lost = cursor.lost(journal);
+        let lost = cursor.lost();
         if lost > 0 {
             warn!(
                 reason = DropReason::Unreadable.as_str(),
@@ -62,7 +62,7 @@ impl SignalQueue {
         }
         Self {
             signal,
-            progress: Mutex::new((cursor, Arc::clone(journal))),
+            cursor: Mutex::new(cursor),
             added: Notify::new(),
             moved,
             counts: watch::Sender::new(counts),
@@ -71,16 +71,20 @@ impl SignalQueue {
 
     /// Takes a new version of the journal, from which `dropped` have fallen off.
     pub fn update(&self, journal: &Arc<Journal>, dropped: &[Arc<Entry>]) {
-        let mut progress = self.lock();
-        let (cursor, known) = &mut *progress;
-        if Arc::ptr_eq(known, journal) {
+        let mut cursor = self.lock();
+        let known = Arc::clone(cursor.journal());
+        if Arc::ptr_eq(&known, journal) {
             return;
         }
-        let was_owned = known.is_owned && known.id == journal.id;
-        let before = cursor.unsent();
+        let newest = if known.id == journal.id {
+            known.newest
+        } else {
+            0
+        };
+        let is_released = journal.is_owned && !known.is_owned;
+        let mut added = journal.after(newest);
+        let is_more = is_released || added.any(|entry| cursor.count(entry) > 0);
         let lost = cursor.update(journal, dropped);
-        let is_more = cursor.unsent() + lost > before || journal.is_owned && !was_owned;
-        known.clone_from(journal);
         if lost > 0 {
             warn!(
                 reason = DropReason::SpoolFull.as_str(),
@@ -100,7 +104,7 @@ impl SignalQueue {
 
     /// How far this journal was sent.
     pub fn saved(&self, journal: &Journal) -> SavedCursor {
-        self.lock().0.saved(journal)
+        self.lock().saved(journal)
     }
 
     /// The counters of the signal.
@@ -117,9 +121,7 @@ impl SignalQueue {
     pub(super) fn next(&self) -> Vec<Arc<Entry>> {
         // What is seen below must not end a later backoff.
         pin!(self.added.notified()).enable();
-        let mut progress = self.lock();
-        let (cursor, journal) = &mut *progress;
-        cursor.next(journal)
+        self.lock().next_entries()
     }
 
     /// The request ended; the receiver has taken and rejected so many records of it. Returns what is dropped beside
@@ -130,13 +132,10 @@ impl SignalQueue {
         exported: u64,
         rejected: u64,
     ) -> Vec<(u64, DropReason)> {
-        let mut progress = self.lock();
-        let (cursor, journal) = &mut *progress;
-        let dropped = cursor.apply(result, journal);
-        let dropped = dropped.iter();
-        let dropped: Vec<_> = dropped
-            .map(|(entry, reason)| (cursor.count(entry), *reason))
-            .collect();
+        let mut cursor = self.lock();
+        let dropped = cursor.apply(result).into_iter();
+        let dropped = dropped.map(|(entry, reason)| (cursor.count(&entry), reason));
+        let dropped: Vec<_> = dropped.collect();
         self.counts.send_modify(|counts| {
             counts.exported += exported;
             counts.drop_records(DropReason::Rejected, rejected);
@@ -151,8 +150,8 @@ impl SignalQueue {
         dropped
     }
 
-    fn lock(&self) -> MutexGuard<'_, (Cursor, Arc<Journal>)> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Cursor> {
+        self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -67,24 +67,33 @@ struct Sender {
 impl Sender {
     /// With entries of so many records each.
     fn new(entries: &[u64]) -> Self {
-        let journal = Journal::new("a");
-        let cursor = Cursor::new(&journal, None, records);
-        let mut sender = Self { journal, cursor };
+        let mut sender = Self::restored(Journal::new("a"), None);
         sender.add(entries.iter().map(|records| entry(*records, 0)));
         sender
     }
 
+    fn restored(journal: Journal, saved: Option<&SavedCursor>) -> Self {
+        let cursor = Cursor::new(&Arc::new(journal.clone()), saved, records);
+        Self { journal, cursor }
+    }
+
     fn add(&mut self, entries: impl IntoIterator<Item = Entry>) -> u64 {
         let dropped = self.journal.append(entries);
-        self.cursor.update(&self.journal, &dropped)
+        self.cursor
+            .update(&Arc::new(self.journal.clone()), &dropped)
+    }
+
+    fn confirm_owner(&mut self) {
+        self.journal.is_owned = true;
+        self.add([]);
     }
 
     fn next(&mut self) -> Vec<u64> {
-        numbers(&self.cursor.next(&self.journal))
+        numbers(&self.cursor.next_entries())
     }
 
     fn apply(&mut self, result: RequestResult) -> Vec<(u64, DropReason)> {
-        dropped(&self.cursor.apply(result, &self.journal))
+        dropped(&self.cursor.apply(result))
     }
 
     fn send(&mut self, result: RequestResult) -> Vec<u64> {
@@ -131,15 +140,14 @@ fn a_request_has_up_to_256_kib_and_at_least_one_entry() {
 #[test]
 fn entries_that_may_be_another_vms_wait_and_the_others_are_sent_ahead_of_them() {
     let mut sender = Sender::new(&[1, 0, 1]);
-    sender.journal = restored(&sender.journal);
-    sender.cursor = Cursor::new(&sender.journal, Some(&SavedCursor::default()), records);
+    sender = Sender::restored(restored(&sender.journal), Some(&SavedCursor::default()));
     assert_eq!(sender.next(), [0; 0]);
     sender.add([entry(1, 0)]);
     assert_eq!(sender.send(Accepted), [4]);
     assert_eq!(sender.next(), [0; 0]);
     let saved = sender.saved();
     assert_eq!((saved.sent, saved.ahead), (0, BTreeSet::from([4])));
-    sender.journal.is_owned = true;
+    sender.confirm_owner();
     assert_eq!(sender.send(Accepted), [1, 3]);
     assert_eq!(sender.saved().sent, 4);
 }
@@ -163,45 +171,16 @@ fn another_journal_is_sent_from_its_first_entry() {
 
 #[test]
 fn a_signal_that_was_not_sent_before_has_only_what_this_process_adds() {
-    let journal = restored(&Sender::new(&[1, 1]).journal);
-    let cursor = Cursor::new(&journal, None, records);
-    assert_eq!((cursor.saved(&journal).sent, cursor.unsent()), (2, 0));
-    assert_eq!(cursor.lost(&journal), 0);
+    let sender = Sender::restored(restored(&Sender::new(&[1, 1]).journal), None);
+    assert_eq!((sender.saved().sent, sender.cursor.unsent()), (2, 0));
+    assert_eq!(sender.cursor.lost(), 0);
 }
 
+/// Damaged lines, and entries that an earlier process dropped for the bounds: `kept` are left, all up to `bounded` were
+/// dropped before.
 #[test]
 fn numbers_that_the_journal_lost_before_they_were_sent_are_counted() {
-    let lost = |kept: usize, sent: u64, ahead: &[u64]| {
-        let journal = Sender::new(&[1, 1, 0, 1, 1]).journal;
-        let saved = SavedJournal {
-            id: Arc::clone(&journal.id),
-            newest: journal.newest,
-            ..SavedJournal::default()
-        };
-        let entries = journal.after(0).map(|entry| (**entry).clone());
-        let mut journal = Journal::restore(&saved, 0, entries.take(kept).collect());
-        journal.first = 6;
-        let saved = SavedCursor {
-            sent,
-            ahead: ahead.iter().copied().collect(),
-        };
-        let mut cursor = Cursor::new(&journal, Some(&saved), records);
-        let lost = cursor.lost(&journal);
-        assert_eq!(cursor.next(&journal), []);
-        lost
-    };
-    assert_eq!(lost(5, 0, &[]), 0);
-    assert_eq!(lost(5, 5, &[]), 0);
-    assert_eq!(lost(0, 0, &[]), 5);
-    assert_eq!(lost(0, 3, &[5]), 1);
-    assert_eq!(lost(2, 1, &[]), 3);
-    assert_eq!(lost(2, 4, &[]), 1);
-}
-
-/// A damaged line in the middle, and entries that an earlier process dropped for the bounds.
-#[test]
-fn numbers_that_are_missing_between_others_are_counted_unless_they_were_dropped_before() {
-    let lost = |kept: &[u64], bounded: u64, ahead: &[u64]| {
+    let lost = |kept: &[u64], bounded: u64, sent: u64, ahead: &[u64]| {
         let journal = Sender::new(&[1, 1, 0, 1, 1]).journal;
         let saved = SavedJournal {
             id: Arc::clone(&journal.id),
@@ -213,16 +192,25 @@ fn numbers_that_are_missing_between_others_are_counted_unless_they_were_dropped_
         let mut journal = Journal::restore(&saved, 0, entries.collect());
         (journal.first, journal.bounded) = (6, bounded);
         let saved = SavedCursor {
-            sent: 0,
+            sent,
             ahead: ahead.iter().copied().collect(),
         };
-        Cursor::new(&journal, Some(&saved), records).lost(&journal)
+        let mut sender = Sender::restored(journal, Some(&saved));
+        let lost = sender.cursor.lost();
+        assert_eq!(sender.next(), [0; 0], "it is not known whose they are");
+        lost
     };
-    assert_eq!(lost(&[1, 3, 4, 5], 0, &[]), 1);
-    assert_eq!(lost(&[1, 3, 4, 5], 2, &[]), 0);
-    assert_eq!(lost(&[1, 3, 5], 2, &[]), 1);
-    assert_eq!(lost(&[1, 3, 5], 2, &[4]), 0);
-    assert_eq!(lost(&[1, 3, 4, 5], 0, &[5]), 1);
+    assert_eq!(lost(&[1, 2, 3, 4, 5], 0, 0, &[]), 0);
+    assert_eq!(lost(&[1, 2, 3, 4, 5], 0, 5, &[]), 0);
+    assert_eq!(lost(&[], 0, 0, &[]), 5);
+    assert_eq!(lost(&[], 0, 3, &[5]), 1);
+    assert_eq!(lost(&[1, 2], 0, 1, &[]), 3);
+    assert_eq!(lost(&[1, 2], 0, 4, &[]), 1);
+    assert_eq!(lost(&[1, 3, 4, 5], 0, 0, &[]), 1);
+    assert_eq!(lost(&[1, 3, 4, 5], 2, 0, &[]), 0);
+    assert_eq!(lost(&[1, 3, 5], 2, 0, &[]), 1);
+    assert_eq!(lost(&[1, 3, 5], 2, 0, &[4]), 0);
+    assert_eq!(lost(&[1, 3, 4, 5], 0, 0, &[5]), 1);
 }
 
 #[test]
@@ -344,6 +332,6 @@ fn events_of_other_vms_beside_an_unsent_entry_cost_no_request_and_no_memory() {
 fn a_saved_cursor_that_is_ahead_of_the_journal_skips_nothing_new() {
     let mut sender = Sender::new(&[1]);
     let saved = sender.saved_after(u64::MAX);
-    sender.cursor = Cursor::new(&sender.journal, Some(&saved), records);
+    sender = Sender::restored(sender.journal, Some(&saved));
     assert_eq!(sender.send(Accepted), [1]);
 }

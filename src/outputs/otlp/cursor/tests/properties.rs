@@ -80,7 +80,8 @@ impl Observer {
             Step::Save => self.saved = (self.sender.saved(), self.done.clone()),
             Step::Restart { is_in_flight } => self.restart(*is_in_flight),
             Step::ConfirmOwner => {
-                (self.sender.journal.is_owned, self.is_owned) = (true, true);
+                self.sender.confirm_owner();
+                self.is_owned = true;
             }
         }
         let missing = |(number, (records, _)): (&u64, &(u64, _))| {
@@ -121,7 +122,7 @@ impl Observer {
     }
 
     fn request(&mut self, is_up: bool, during: &[(u64, usize, Content)]) {
-        let entries = self.sender.cursor.next(&self.sender.journal);
+        let entries = self.sender.cursor.next_entries();
         let sent = numbers(&entries);
         if sent.is_empty() {
             return;
@@ -190,14 +191,11 @@ impl Observer {
     /// The process is killed, perhaps while it sends, and begins anew from the state that was saved last.
     fn restart(&mut self, is_in_flight: bool) {
         if is_in_flight {
-            self.sender.cursor.next(&self.sender.journal);
+            self.sender.cursor.next_entries();
         }
         let journal = restored(&self.sender.journal);
         let (saved, done) = self.saved.clone();
-        self.sender = Sender {
-            cursor: Cursor::new(&journal, Some(&saved), records),
-            journal,
-        };
+        self.sender = Sender::restored(journal, Some(&saved));
         self.done = done;
         let contents = self.contents.keys().copied();
         let fallen: Vec<_> = contents.filter(|number| !self.kept(*number)).collect();
@@ -208,7 +206,7 @@ impl Observer {
 
     /// The receiver is up, and stays it.
     fn finish(&mut self) {
-        (self.sender.journal.is_owned, self.is_owned) = (true, true);
+        self.run(&Step::ConfirmOwner);
         for _ in 0..2 * self.contents.len() {
             self.request(true, &[]);
         }
