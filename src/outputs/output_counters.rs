@@ -3,11 +3,12 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicU64},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
 };
 
 use tokio::sync::watch;
 
+use super::otlp::Signal;
 use crate::base::label::label_values;
 
 label_values! {
@@ -100,12 +101,8 @@ pub(crate) struct PushCounts {
 /// The counters of all outputs.
 #[derive(Debug, Default)]
 pub struct OutputCounters {
-    /// Zeros while no spans are exported.
-    pub(crate) spans: OnceLock<watch::Sender<ExportCounts>>,
-    /// Unset if no log records are exported.
-    pub(crate) log_records: OnceLock<watch::Sender<ExportCounts>>,
-    /// Points and pushes of the metrics, which are no part of the journal; unset if they are not exported.
-    pub(crate) metrics: OnceLock<watch::Sender<ExportCounts>>,
+    /// Of each signal that is exported.
+    exports: Mutex<BTreeMap<Signal, watch::Sender<ExportCounts>>>,
     pushes: Mutex<PushCounts>,
     /// Failed writes of the file of `--textfile.path`.
     pub(crate) textfile_write_failures: AtomicU64,
@@ -118,6 +115,10 @@ impl OutputCounters {
             dropped_log_lines,
             ..Self::default()
         }
+    }
+
+    pub(crate) fn exports(&self) -> MutexGuard<'_, BTreeMap<Signal, watch::Sender<ExportCounts>>> {
+        self.exports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn pushes(&self) -> MutexGuard<'_, PushCounts> {

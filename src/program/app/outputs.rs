@@ -51,17 +51,13 @@ impl OtlpOutput {
         };
         let counters = Arc::clone(&source.outputs);
         let journal = Arc::clone(&source.snapshots.borrow().journal);
-        for (signal, counts) in [
-            (Signal::Traces, &counters.spans),
-            (Signal::Logs, &counters.log_records),
-        ] {
+        for signal in [Signal::Traces, Signal::Logs] {
             let Some(exporter) = settings.exporter(signal) else {
                 continue;
             };
             let (saved, moved) = (saved.get(signal.name()), Arc::clone(&output.moved));
             let queue = Arc::new(SignalQueue::new(signal, &journal, saved, moved));
-            // Each signal is started once.
-            counts.set(queue.counts()).ok();
+            counters.exports().insert(signal, queue.counts());
             let records = RecordSource {
                 settings: settings.clone(),
                 snapshots: source.snapshots.clone(),
@@ -74,7 +70,8 @@ impl OtlpOutput {
         }
         if let Some(exporter) = settings.exporter(Signal::Metrics) {
             let (client, stop) = (connect(exporter, clock)?, tasks.stop.clone());
-            counters.metrics.set(client.counts.clone()).ok();
+            let counts = client.counts.clone();
+            counters.exports().insert(Signal::Metrics, counts);
             let pushing = metric_push::run(settings.clone(), client, source, stop);
             tasks.spawn_output("metric push", pushing)?;
         }

@@ -1,29 +1,27 @@
 //! What the outputs count: exports, pushes, approvals and failed writes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use tokio::sync::watch;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use super::{by_text, type_label};
 use crate::{
     core::snapshot::Snapshot,
     outputs::{
-        metrics::{
-            Family,
-            catalog::{self, Metric},
-        },
+        metrics::{Family, catalog},
+        otlp::Signal,
         output_counters::{ExportCounts, OutputCounters},
     },
 };
 
 pub(super) fn families<'a>(snapshot: &'a Snapshot, outputs: &OutputCounters) -> Vec<Family<'a>> {
     let count = |counter: &AtomicU64| Some(counter.load(Ordering::Relaxed));
-    let [spans, log_records, metrics] =
-        [&outputs.spans, &outputs.log_records, &outputs.metrics].map(|it| it.get());
-    let spans = spans.map_or_else(ExportCounts::default, |it| it.borrow().clone());
-    let log_records = log_records.map(watch::Sender::borrow);
-    let metrics = metrics.map(watch::Sender::borrow);
-    let (log_records, metrics) = (log_records.as_deref(), metrics.as_deref());
+    let exports = outputs.exports();
+    let mut exports: BTreeMap<_, _> = exports
+        .iter()
+        .map(|(signal, counts)| (*signal, counts.borrow().clone()))
+        .collect();
     let pushes = outputs.pushes();
     let approvals = snapshot.counters.approvals.iter();
     let approvals = approvals.map(|((event_type, result), count)| {
@@ -31,17 +29,13 @@ pub(super) fn families<'a>(snapshot: &'a Snapshot, outputs: &OutputCounters) -> 
         ([type_label(event_type), result], *count)
     });
     let receivers = pushes.receivers.iter();
-    let receivers = receivers.map(|(name, is_up)| ([("receiver", name.clone().into())], *is_up));
-    let write_failures = snapshot.state_write_failures;
-    let signals = [
-        ("traces", Some(&spans)),
-        ("logs", log_records),
-        ("metrics", metrics),
-    ];
-    let signals = signals
-        .into_iter()
-        .filter_map(|(signal, counts)| Some(([("receiver", signal.into())], counts?.is_up?)));
+    let receivers = receivers.map(|(name, is_up)| (name.clone().into(), *is_up));
+    let signals = exports.iter();
+    let signals =
+        signals.filter_map(|(signal, counts)| Some((signal.name().into(), counts.is_up?)));
     let receivers = receivers.chain(signals);
+    let receivers = receivers.map(|(name, is_up)| ([("receiver", name)], is_up));
+    let write_failures = snapshot.state_write_failures;
     let mut families = vec![
         Family::single(&catalog::ALERT_PUSH_FAILURES, Some(pushes.failures)),
         Family::single(&catalog::ALERT_PUSHES, Some(pushes.pushes)),
@@ -57,57 +51,50 @@ pub(super) fn families<'a>(snapshot: &'a Snapshot, outputs: &OutputCounters) -> 
             count(&outputs.textfile_write_failures),
         ),
     ];
-    families.extend(exports(&SPAN_METRICS, &spans));
-    if let Some(counts) = log_records {
-        families.extend(exports(&LOG_RECORD_METRICS, counts));
-    }
-    if let Some(counts) = metrics {
-        let exported = Some(counts.exported);
-        families.push(failures(&catalog::METRIC_EXPORT_FAILURES, counts));
-        families.push(Family::single(&catalog::METRIC_POINTS_EXPORTED, exported));
-    }
+    // Zeros while no spans are exported.
+    exports.entry(Signal::Traces).or_default();
+    families.extend(exports.iter().flat_map(|(signal, it)| export(*signal, it)));
     families
 }
 
-/// Failures, dropped, exported and waiting records of one signal.
-type ExportMetrics = [&'static Metric; 4];
-
-const LOG_RECORD_METRICS: ExportMetrics = [
-    &catalog::LOG_RECORD_EXPORT_FAILURES,
-    &catalog::LOG_RECORDS_DROPPED,
-    &catalog::LOG_RECORDS_EXPORTED,
-    &catalog::LOG_RECORDS_SPOOLED,
-];
-const SPAN_METRICS: ExportMetrics = [
-    &catalog::SPAN_EXPORT_FAILURES,
-    &catalog::SPANS_DROPPED,
-    &catalog::SPANS_EXPORTED,
-    &catalog::SPANS_SPOOLED,
-];
-
-fn exports(
-    [failed, dropped, exported, spooled]: &ExportMetrics,
-    counts: &ExportCounts,
-) -> [Family<'static>; 4] {
-    let reasons = counts.dropped.iter();
-    let reasons = reasons.map(|(reason, count)| (reason.as_str(), *count));
-    [
-        failures(failed, counts),
-        by_text(dropped, "reason", reasons),
+fn export<'a>(signal: Signal, counts: &ExportCounts) -> Vec<Family<'a>> {
+    let (failed, exported, of_journal) = match signal {
+        Signal::Traces => (
+            &catalog::SPAN_EXPORT_FAILURES,
+            &catalog::SPANS_EXPORTED,
+            Some((&catalog::SPANS_DROPPED, &catalog::SPANS_SPOOLED)),
+        ),
+        Signal::Logs => (
+            &catalog::LOG_RECORD_EXPORT_FAILURES,
+            &catalog::LOG_RECORDS_EXPORTED,
+            Some((&catalog::LOG_RECORDS_DROPPED, &catalog::LOG_RECORDS_SPOOLED)),
+        ),
+        Signal::Metrics => (
+            &catalog::METRIC_EXPORT_FAILURES,
+            &catalog::METRIC_POINTS_EXPORTED,
+            None,
+        ),
+    };
+    let failures = counts.failures.iter();
+    let failures = failures.map(|(reason, count)| (reason.as_str(), *count));
+    let mut families = vec![
+        by_text(failed, "reason", failures),
         Family::single(exported, Some(counts.exported)),
-        Family::single(spooled, Some(counts.spooled as f64)),
-    ]
-}
-
-fn failures(metric: &'static Metric, counts: &ExportCounts) -> Family<'static> {
-    let reasons = counts.failures.iter();
-    let reasons = reasons.map(|(reason, count)| (reason.as_str(), *count));
-    by_text(metric, "reason", reasons)
+    ];
+    if let Some((dropped, spooled)) = of_journal {
+        let reasons = counts.dropped.iter();
+        let reasons = reasons.map(|(reason, count)| (reason.as_str(), *count));
+        families.push(by_text(dropped, "reason", reasons));
+        families.push(Family::single(spooled, Some(counts.spooled as f64)));
+    }
+    families
 }
 
 #[cfg(test)]
 mod tests {
     use std::{sync::Arc, time::Duration};
+
+    use tokio::sync::watch;
 
     use super::*;
     use crate::{
@@ -144,8 +131,8 @@ mod tests {
             ..ExportCounts::default()
         };
         counters
-            .log_records
-            .get_or_init(|| watch::Sender::new(counts));
+            .exports()
+            .insert(Signal::Logs, watch::Sender::new(counts));
         assert!(has("alert_pushes_total 1") && has("log_records_exported_total 3"));
         assert!(has(r#"receiver_up{receiver="http://alertmanager:9093"} 1"#));
         assert!(has(r#"receiver_up{receiver="logs"} 0"#));
