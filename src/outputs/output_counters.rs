@@ -52,7 +52,6 @@ label_values! {
     }
 }
 
-/// The counters of one signal since the start of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportCounts {
     /// Spans, or log records, that a collector accepted.
@@ -87,7 +86,6 @@ impl ExportCounts {
     }
 }
 
-/// What the Alertmanager pushers did.
 #[derive(Debug, Default)]
 pub(crate) struct PushCounts {
     /// Posts to an Alertmanager.
@@ -98,7 +96,6 @@ pub(crate) struct PushCounts {
     pub(crate) receivers: BTreeMap<String, bool>,
 }
 
-/// The counters of all outputs.
 #[derive(Debug, Default)]
 pub struct OutputCounters {
     /// Of each signal that is exported.

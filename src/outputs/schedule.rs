@@ -34,7 +34,6 @@ impl Schedule {
         }
     }
 
-    /// When the snapshot is to be pushed.
     pub(crate) fn due_at(&self, snapshot: &Snapshot) -> MonotonicTime {
         let is_changed =
             snapshot.events != self.events || snapshot.identity.is_some() != self.is_identified;

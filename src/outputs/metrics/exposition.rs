@@ -9,10 +9,8 @@ use std::io::{self, Write as _};
 
 use flate2::{Compression, write::GzEncoder};
 
-/// The samples are the same in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// OpenMetrics 1.0.
     OpenMetrics,
     /// Prometheus text 0.0.4: metadata of counters with the name of their samples; no units, exemplars or end marker.
     Text,

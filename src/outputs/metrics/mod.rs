@@ -27,7 +27,6 @@ use crate::{
     outputs::output_counters::OutputCounters,
 };
 
-/// Selects the optional series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MetricsOptions {
     /// Events with their own series.

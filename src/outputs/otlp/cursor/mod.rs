@@ -24,7 +24,6 @@ const MAX_FAILURES_IN_ORDER: u32 = 8;
 /// An entry that fails so often while others are accepted is dropped.
 const MAX_PROVEN_FAILURES: u32 = 8;
 
-/// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestResult {
     Accepted,
@@ -204,10 +203,8 @@ impl Cursor {
     /// Returns whether the entry has failed so often that it must be the cause.
     fn fail(&mut self, number: u64) -> bool {
         let (request, accepted) = (self.requests, self.accepted);
-        let failed = self
-            .failed
-            .entry(number)
-            .or_insert(Failed { request, proven: 0 });
+        let failed = self.failed.entry(number);
+        let failed = failed.or_insert(Failed { request, proven: 0 });
         failed.proven += u32::from(accepted > failed.request);
         failed.request = request;
         failed.proven >= MAX_PROVEN_FAILURES

@@ -25,7 +25,6 @@ use crate::{
     },
 };
 
-/// What the pushes are made of.
 #[derive(Debug)]
 pub struct MetricSource {
     pub snapshots: watch::Receiver<Arc<Snapshot>>,

@@ -41,31 +41,30 @@ impl SignalQueue {
         saved: Option<&SavedCursor>,
         moved: Arc<Notify>,
     ) -> Self {
-        let count = match signal {
-            Signal::Traces => count_spans,
-            Signal::Logs | Signal::Metrics => count_log_records,
+        let count: fn(&Entry) -> u64 = match signal {
+            Signal::Traces => |entry| trace::spans(&entry.transition, "").len() as u64,
+            _ => |entry| entry.transition.own_changes().len() as u64,
         };
         let cursor = Cursor::new(journal, saved, count);
-        let mut counts = ExportCounts {
-            spooled: cursor.unsent(),
-            ..ExportCounts::default()
-        };
-        let lost = cursor.lost();
-        if lost > 0 {
-            warn!(
-                reason = DropReason::Unreadable.as_str(),
-                count = lost,
-                "unsent {} lost with the journal",
-                signal.records()
-            );
-            counts.drop_records(DropReason::Unreadable, lost);
-        }
-        Self {
+        let (spooled, lost) = (cursor.unsent(), cursor.lost());
+        let queue = Self {
             signal,
             cursor: Mutex::new(cursor),
             added: Notify::new(),
             moved,
-            counts: watch::Sender::new(counts),
+            counts: watch::Sender::default(),
+        };
+        queue.counts.send_modify(|counts| counts.spooled = spooled);
+        queue.drop_unsent(DropReason::Unreadable, lost, "lost with the journal");
+        queue
+    }
+
+    fn drop_unsent(&self, reason: DropReason, count: u64, effect: &str) {
+        if count > 0 {
+            let (reason_label, records) = (reason.as_str(), self.signal.records());
+            warn!(reason = reason_label, count, "unsent {records} {effect}");
+            self.counts
+                .send_modify(|counts| counts.drop_records(reason, count));
         }
     }
 
@@ -85,29 +84,18 @@ impl SignalQueue {
         let mut added = journal.after(newest);
         let is_more = is_released || added.any(|entry| cursor.count(entry) > 0);
         let lost = cursor.update(journal, dropped);
-        if lost > 0 {
-            warn!(
-                reason = DropReason::SpoolFull.as_str(),
-                count = lost,
-                "unsent {} dropped from the journal",
-                self.signal.records()
-            );
-        }
-        self.counts.send_modify(|counts| {
-            counts.spooled = cursor.unsent();
-            counts.drop_records(DropReason::SpoolFull, lost);
-        });
+        self.drop_unsent(DropReason::SpoolFull, lost, "dropped from the journal");
+        self.counts
+            .send_modify(|counts| counts.spooled = cursor.unsent());
         if is_more {
             self.added.notify_one();
         }
     }
 
-    /// How far this journal was sent.
     pub fn saved(&self, journal: &Journal) -> SavedCursor {
         self.lock().saved(journal)
     }
 
-    /// The counters of the signal.
     pub fn counts(&self) -> watch::Sender<ExportCounts> {
         self.counts.clone()
     }
@@ -153,12 +141,4 @@ impl SignalQueue {
     fn lock(&self) -> MutexGuard<'_, Cursor> {
         self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn count_spans(entry: &Entry) -> u64 {
-    trace::spans(&entry.transition, "").len() as u64
-}
-
-fn count_log_records(entry: &Entry) -> u64 {
-    entry.transition.own_changes().len() as u64
 }

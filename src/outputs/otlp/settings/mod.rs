@@ -24,8 +24,7 @@ use crate::{
     },
 };
 
-/// Characters of a value in a message.
-const MAX_VALUE: usize = 64;
+const MAX_SHOWN_CHARS: usize = 64;
 const PROTOCOLS: [(&str, Protocol); 2] =
     [("http/protobuf", Protocol::Http), ("grpc", Protocol::Grpc)];
 /// `lowmemory` differs from `delta` only in how the SDK keeps what it has not sent.
@@ -36,7 +35,6 @@ const TEMPORALITIES: [(&str, Temporality); 3] = [
 ];
 const METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
 
-/// What is exported, and where to.
 #[derive(Debug, Clone)]
 pub struct OtlpSettings {
     /// In the order of [`Signal::ALL`]; none if there are only messages.
@@ -45,9 +43,7 @@ pub struct OtlpSettings {
     pub metric_interval: Duration,
     /// Whether counters and histograms count everything since the start of the process, or what is new since the last push.
     pub temporality: Temporality,
-    /// `OTEL_SERVICE_NAME`.
     pub service_name: Option<String>,
-    /// `OTEL_RESOURCE_ATTRIBUTES`.
     pub resource_attributes: Vec<(String, String)>,
     /// Messages about variables that are set and ignored.
     pub ignored: Vec<String>,
@@ -61,7 +57,6 @@ pub enum Protocol {
     Grpc,
 }
 
-/// The settings of one signal.
 #[derive(Debug, Clone)]
 pub struct ExporterSettings {
     pub signal: Signal,
@@ -130,7 +125,6 @@ impl OtlpSettings {
         }))
     }
 
-    /// `None` if the signal is not exported.
     pub fn exporter(&self, signal: Signal) -> Option<&ExporterSettings> {
         let mut exporters = self.exporters.iter();
         exporters.find(|exporter| exporter.signal == signal)
@@ -209,7 +203,6 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         }))
     }
 
-    /// `None` if the signal is not exported.
     fn exporter(&mut self, signal: Signal) -> Result<Option<ExporterSettings>, OtlpConfigError> {
         let protocol = self.otlp(signal, "PROTOCOL");
         let Some(endpoint) = self.endpoint_if_exported(signal, protocol.as_ref())? else {
@@ -308,7 +301,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             let (key, value) = header.ok_or_else(|| {
                 // The value is a secret, and so is an entry that is nothing but a value.
                 let name = entry.find([':', '=']).and_then(|end| entry.get(..=end));
-                let shown = format!("{}xxxxx", excerpt(name.unwrap_or_default(), MAX_VALUE));
+                let shown = format!("{}xxxxx", excerpt(name.unwrap_or_default(), MAX_SHOWN_CHARS));
                 OtlpConfigError(format!(
                     "{variable}: {shown:?} is not NAME=VALUE with a percent-encoded value; write, for example, \
                      api-key=secret,x-scope-orgid=team%201"
@@ -368,7 +361,7 @@ fn one_of<T: Copy + Default>(
         .filter(|(name, _)| value.eq_ignore_ascii_case(name));
     found.next().map(|(_, choice)| *choice).ok_or_else(|| {
         let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
-        let (value, names) = (excerpt(&value, MAX_VALUE), names.join(" or "));
+        let (value, names) = (excerpt(&value, MAX_SHOWN_CHARS), names.join(" or "));
         OtlpConfigError(format!(
             "{variable}: {value:?} is not supported; set it to {names}"
         ))
