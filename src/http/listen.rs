@@ -19,7 +19,6 @@ const SEND_BUFFER: usize = 128 * 1024;
 /// `host:port`, as Go's `net.Listen` takes it. An empty host stands for all IPv4 and IPv6 addresses of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenAddress {
-    /// `None` stands for all addresses.
     host: Option<String>,
     port: u16,
 }
@@ -74,9 +73,6 @@ impl ListenAddress {
     }
 
     /// Listens on every address of the name that this machine has; with port 0 on the same port of each.
-    ///
-    /// # Errors
-    /// If the name cannot be resolved, or the port is in use or not permitted.
     pub(crate) fn bind(&self) -> io::Result<Vec<TcpListener>> {
         let Some(host) = &self.host else {
             // One socket for both families, or an IPv4 socket if IPv6 is disabled.
@@ -142,7 +138,6 @@ fn is_final(error: &io::Error) -> bool {
     )
 }
 
-/// How to fix an address that cannot be bound.
 pub(crate) fn bind_hint(cause: &io::Error) -> &'static str {
     match cause.kind() {
         io::ErrorKind::AddrInUse => "choose another port, or stop the process that uses this one",

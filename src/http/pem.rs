@@ -19,7 +19,6 @@ pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, S
         .ok_or_else(|| "has no certificate in PEM format".to_owned())
 }
 
-/// The certificates as authorities.
 pub(crate) fn roots(certificates: &[CertificateDer<'static>]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates {
@@ -30,13 +29,11 @@ pub(crate) fn roots(certificates: &[CertificateDer<'static>]) -> Result<RootCert
     Ok(roots)
 }
 
-/// Why a certificate and its key cannot be used.
 pub(crate) enum PairError {
     Certificate(String),
     Key(&'static str),
 }
 
-/// A certificate chain with its private key, for a server or a client.
 pub(crate) fn certified_key(
     chain: &[u8],
     key: &[u8],

@@ -25,7 +25,6 @@ pub struct CommandError {
 }
 
 impl CommandError {
-    /// A failure that no flag has caused.
     fn new(message: String) -> Self {
         Self {
             message,
@@ -33,7 +32,6 @@ impl CommandError {
         }
     }
 
-    /// A failure that is caused by the value of a flag or a variable.
     fn usage(message: String) -> Self {
         Self {
             message,
@@ -41,7 +39,6 @@ impl CommandError {
         }
     }
 
-    /// A failure of the operating system or of the runtime.
     fn system(context: &str, cause: &impl fmt::Display) -> Self {
         Self::new(format!("{context}: {cause}"))
     }
@@ -51,7 +48,6 @@ impl CommandError {
         move |cause| Self::new(format!("{problem}: {cause}; {}", listen::bind_hint(&cause)))
     }
 
-    /// The system has no thread left.
     fn thread(purpose: &str) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self::system(&format!("cannot start the thread that {purpose}"), &cause)
     }

@@ -35,7 +35,6 @@ use crate::base::{
 
 pub(crate) const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
-/// What a client connects to, and how.
 pub(crate) struct ClientOptions<'a> {
     pub(crate) url: &'a Url,
     pub(crate) files: &'a TlsFiles,
@@ -128,7 +127,6 @@ pub(crate) async fn read_up_to(response: &mut Response, max: usize) -> Bytes {
     read.freeze()
 }
 
-/// The status of an error response and the beginning of its body, for messages.
 pub(crate) fn describe(
     status: StatusCode,
     body: &[u8],
@@ -163,7 +161,6 @@ pub(crate) fn causes<'a>(
     })
 }
 
-/// The innermost error, as reported by the system or the peer.
 pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let Some(cause) = causes(error).last() else {
         return error.to_string();

@@ -18,10 +18,8 @@ use tower_service::Service;
 
 use crate::base::{text::strip_brackets, worker::Worker};
 
-/// A resolver for reqwest and for hyper.
 #[derive(Debug, Clone)]
 pub(crate) struct Resolver {
-    /// `None` where no name is looked up.
     worker: Option<Worker>,
 }
 
@@ -33,9 +31,6 @@ impl Resolver {
     }
 
     /// A resolver for a client that connects to one host, in the form of a URI. An address needs no thread.
-    ///
-    /// # Errors
-    /// When the system has no thread left.
     pub(crate) fn for_host(host: &str) -> io::Result<Self> {
         let is_address = strip_brackets(host).parse::<IpAddr>().is_ok();
         let worker = (!is_address).then(|| Worker::start("resolver"));

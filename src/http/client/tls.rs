@@ -25,7 +25,6 @@ use crate::{
     http::pem::{self, PairError},
 };
 
-/// The PEM files of a client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TlsFiles {
     /// Certificates that replace the system's authorities.

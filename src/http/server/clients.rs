@@ -20,7 +20,6 @@ const MAX_LARGE_RESPONSES: usize = 8;
 const UNUSED_SHARE_DIVISOR: usize = 3;
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The clients of one server.
 #[derive(Debug)]
 pub(super) struct Clients {
     max_connections: usize,
@@ -40,13 +39,10 @@ struct OpenConnections {
 /// What the connections of an address do one at a time.
 #[derive(Debug, Clone)]
 struct Turns {
-    /// One large response.
     response: Arc<Semaphore>,
-    /// One check of a password.
     check: Arc<Semaphore>,
 }
 
-/// One open connection.
 #[derive(Debug)]
 pub(super) struct Client {
     clients: Arc<Clients>,
@@ -101,7 +97,6 @@ impl Clients {
 }
 
 impl OpenConnections {
-    /// At most one warning a minute.
     fn refuse(&mut self, address: IpAddr, open: usize) {
         debug!(%address, "connection refused");
         self.refused += 1;

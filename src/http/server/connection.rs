@@ -25,16 +25,13 @@ use super::{
 };
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Header lines of a request.
 const MAX_HEADERS: usize = 64;
-/// Bytes of a request's head.
 const MAX_HEADER_BYTES: usize = 16 * 1024;
 /// Bodies of at most this many bytes are sent without a turn: all connections together hold 8 MiB of them.
 const MAX_SMALL_BODY: usize = 16 * 1024;
 
 pub(super) struct Connection {
     pub(super) client: Client,
-    /// `None` for plain TCP.
     pub(super) acceptor: Option<Arc<dyn Acceptor>>,
     pub(super) handler: Arc<dyn Handler>,
     pub(super) limits: ServerLimits,

@@ -44,19 +44,15 @@ const MAX_REFUSED_IN_A_ROW: usize = 4096;
 /// Connections that are left when the process may open few files.
 const MIN_CONNECTIONS: usize = 8;
 
-/// What clients may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// Connections served at once.
     pub max_connections: usize,
     /// From the connect, the end of the TLS handshake or the last response to the end of a request's head. So it ends
     /// idle connections too.
     pub header_timeout: Duration,
     /// From the end of a request's head to the response, with the wait for its turn.
     pub response_timeout: Duration,
-    /// To send one response.
     pub send_timeout: Duration,
-    /// For responses in flight after a stop.
     pub drain_timeout: Duration,
 }
 
@@ -131,9 +127,6 @@ pub trait Handler: Send + Sync + 'static {
 }
 
 /// Serves until `stop` is cancelled, then lets responses in flight finish. Plain HTTP without an `acceptor`.
-///
-/// # Errors
-/// When the listener cannot be used at all.
 pub async fn serve(
     listener: std::net::TcpListener,
     acceptor: Option<Arc<dyn Acceptor>>,

@@ -42,7 +42,6 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// The status of the refusal of a request.
     async fn refused(
         &self,
         settings: &Settings,

@@ -92,7 +92,6 @@ impl WebConfig {
         self.settings.tls.is_some()
     }
 
-    /// Whether requests need a password.
     pub(crate) fn has_users(&self) -> bool {
         !self.settings.users.is_empty()
     }
@@ -103,9 +102,6 @@ impl WebConfig {
     }
 
     /// Starts the threads that read the files and check passwords, and puts the checks in front of `handler`.
-    ///
-    /// # Errors
-    /// When the system has no thread left.
     pub(crate) fn protect(
         &self,
         handler: Arc<dyn Handler>,
@@ -136,7 +132,6 @@ impl WebConfig {
     }
 }
 
-/// The files, with what was read of them last.
 struct ConfigFiles {
     path: PathBuf,
     /// With their text.

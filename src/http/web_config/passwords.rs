@@ -62,8 +62,6 @@ struct Results {
 }
 
 impl Passwords {
-    /// # Errors
-    /// Without a source of random numbers.
     pub(super) fn new(worker: Worker) -> Result<Self, ring::error::Unspecified> {
         Ok(Self {
             worker,
@@ -124,7 +122,6 @@ impl Results {
         self.rejected.contains(tag).then_some(false)
     }
 
-    /// The oldest results are forgotten.
     fn insert(&mut self, tag: Tag, is_accepted: bool) {
         let tags = if is_accepted {
             &mut self.accepted

@@ -55,7 +55,6 @@ pub(super) fn server_config(
 #[derive(Debug)]
 struct ClientCertificates {
     client_auth: ClientAuth,
-    /// `None` without a client CA.
     chain: Option<Arc<dyn ClientCertVerifier>>,
     /// `None` for any name.
     allowed_names: Option<Vec<String>>,

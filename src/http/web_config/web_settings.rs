@@ -52,17 +52,14 @@ const MAX_ERROR_CHARS: usize = 500;
 
 #[derive(Default)]
 pub(super) struct Settings {
-    /// `None` for plain HTTP.
     pub(super) tls: Option<TlsSettings>,
     /// For all responses.
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
     /// Names with hashes of bcrypt. If it is empty, nobody needs a password.
     pub(super) users: BTreeMap<String, String>,
-    /// Settings that are accepted without the effect that they have elsewhere; a line for each.
     pub(super) notes: Vec<&'static str>,
 }
 
-/// As in the file.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a mapping")]
 struct WebConfigFile {
@@ -171,7 +168,6 @@ pub(super) struct TlsSettings {
     pub(super) key: PemFile,
     pub(super) client_auth: ClientAuth,
     pub(super) client_ca: Option<PemFile>,
-    /// A client certificate must have one of these names.
     pub(super) allowed_names: Option<Vec<String>>,
     /// At least one.
     pub(super) versions: Vec<&'static SupportedProtocolVersion>,
@@ -182,9 +178,7 @@ pub(super) struct TlsSettings {
 /// Certificate, key and client CA, which is empty if there is none.
 pub(super) type TlsContent = [Vec<u8>; 3];
 
-/// A file with certificates or a key.
 pub(super) struct PemFile {
-    /// The name of the setting.
     setting: &'static str,
     pub(super) path: PathBuf,
 }
@@ -208,7 +202,6 @@ enum Version {
     Tls13,
 }
 
-/// As in the file.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a mapping")]
 struct TlsSection {
@@ -234,7 +227,6 @@ impl PemFile {
         read_given(&self.path, MAX_CERTIFICATES_BYTES).map_err(|problem| self.error(&problem))
     }
 
-    /// Names the setting and the file.
     pub(super) fn error(&self, problem: &str) -> String {
         let path = self.path.display().to_string();
         format!(

@@ -61,9 +61,6 @@ const RESERVED_DESCRIPTORS: usize = 36;
 const DESCRIPTORS_PER_ALERTMANAGER: usize = 2;
 
 /// Runs the exporter until `stop` is done, then finishes the requests in flight.
-///
-/// # Errors
-/// When a client cannot be made, or a required task ends.
 pub async fn run(
     config: Config,
     listeners: Vec<TcpListener>,
@@ -202,7 +199,6 @@ fn resumed(clock: Clock, restored: Option<&SavedState>) -> Clock {
     now.map_or(clock, |now| clock.resume(now))
 }
 
-/// The id of a journal.
 fn random_id() -> Arc<str> {
     let bytes = fastrand::u128(..).to_be_bytes();
     let id = uuid::Builder::from_random_bytes(bytes).into_uuid();
@@ -216,9 +212,6 @@ fn cursors(restored: Option<&SavedState>) -> BTreeMap<String, SavedCursor> {
 }
 
 /// Runs until `stop` is done, then finishes the tasks.
-///
-/// # Errors
-/// When a required task ends.
 async fn run_until(
     stop: impl Future<Output = ()>,
     mut runner: Runner,
@@ -246,7 +239,6 @@ async fn run_until(
     Ok(())
 }
 
-/// Opens the sockets of the exporter.
 pub fn bind(addresses: &[ListenAddress]) -> Result<Vec<TcpListener>, CommandError> {
     let bind = |address: &ListenAddress| {
         let bound = address.bind();

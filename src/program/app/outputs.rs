@@ -85,7 +85,6 @@ impl OtlpOutput {
         }
     }
 
-    /// How far the journal was sent, by the names of the signals.
     pub(super) fn cursors(&self, journal: &Journal) -> BTreeMap<String, SavedCursor> {
         let queues = self.queues.iter();
         queues
@@ -93,19 +92,16 @@ impl OtlpOutput {
             .collect()
     }
 
-    /// Returns when more was sent since the last call.
     pub(super) async fn moved(&self) {
         self.moved.notified().await;
     }
 }
 
-/// The client of the collector of one signal.
 fn connect(settings: &ExporterSettings, clock: Clock) -> Result<CollectorClient, CommandError> {
     CollectorClient::new(settings, clock, RetryTiming::default())
         .map_err(CommandError::thread("resolves the names of collectors"))
 }
 
-/// Starts the push of alerts to each Alertmanager.
 pub(super) fn push_alerts(
     targets: Vec<Target>,
     snapshots: &watch::Receiver<Arc<Snapshot>>,
@@ -125,10 +121,6 @@ pub(super) fn push_alerts(
     Ok(())
 }
 
-/// Starts to write the file of `--textfile.path`, if there is one.
-///
-/// # Errors
-/// When the file cannot be written, or the system has no thread left.
 pub(super) fn write_textfile(
     path: Option<PathBuf>,
     source: &MetricSource,

@@ -27,7 +27,6 @@ use crate::{
 /// Limit for the disk at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The engine, and what gives it inputs and performs its effects.
 pub(super) struct Runner {
     pub(super) engine: Engine,
     pub(super) clock: Clock,

@@ -1,9 +1,8 @@
 //! The commands `demo` and `simulate`.
 
 use std::{
-    future::Future,
     io,
-    net::TcpListener,
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
@@ -26,7 +25,8 @@ use crate::{
     simulator::Simulator,
 };
 
-const SIMULATOR_PORT: u16 = 10_170;
+/// The address of the simulator of `demo` is that of `simulate`.
+const SIMULATOR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10_170);
 
 /// Serves a simulator. The fault `hang` gives no response for longer than any client waits.
 async fn serve(
@@ -41,29 +41,18 @@ async fn serve(
     server::serve(listener, None, Arc::new(simulator), limits, stop).await
 }
 
-/// The address of the simulator beside the exporter: that of `simulate`, or a free port while something uses it.
-fn bind_simulator() -> io::Result<TcpListener> {
-    const HOST: &str = "127.0.0.1";
-    TcpListener::bind((HOST, SIMULATOR_PORT)).or_else(|_| TcpListener::bind((HOST, 0)))
-}
-
 /// The simulated Azure and the exporter in one process.
-///
-/// # Errors
-/// When a socket cannot be bound, or the exporter ends.
 pub(crate) async fn demo(
     simulation: Simulation,
     exporter: impl FnOnce(&str) -> Result<Config, CommandError>,
     dropped_log_lines: Arc<AtomicU64>,
-    clock: Clock,
-    stop: impl Future<Output = ()>,
+    stop: CancellationToken,
 ) -> Result<(), CommandError> {
-    let address = format!("127.0.0.1:{SIMULATOR_PORT}");
-    let azure = bind_simulator().map_err(CommandError::listen(&address))?;
-    let azure_url = azure
-        .local_addr()
-        .map(|address| format!("http://{address}"));
-    let azure_url = azure_url.map_err(CommandError::listen(&address))?;
+    let clock = Clock::start();
+    // Another port while something uses this one.
+    let azure = TcpListener::bind(SIMULATOR).or_else(|_| TcpListener::bind((SIMULATOR.ip(), 0)));
+    let azure = azure.map_err(CommandError::listen(&SIMULATOR.to_string()))?;
+    let azure_url = format!("http://{}", local_address(&azure));
     let settings = exporter(&azure_url)?;
     let listeners = bind(&[simulation.listen])?;
     let is_tls = settings.web_config.as_ref().is_some_and(WebConfig::is_tls);
@@ -78,25 +67,27 @@ pub(crate) async fn demo(
     }
     let simulator = Simulator::new(simulation.simulator, clock);
     let serving = serve(azure, simulator, CancellationToken::new());
+    let running = run(
+        settings,
+        listeners,
+        dropped_log_lines,
+        clock,
+        stop.cancelled(),
+    );
     tokio::select! {
-        ran = Box::pin(run(settings, listeners, dropped_log_lines, clock, stop)) => ran,
+        ran = Box::pin(running) => ran,
         served = serving => served.map_err(|cause| CommandError::system("the simulator failed", &cause)),
     }
 }
 
 /// Runs the simulated Azure alone.
-///
-/// # Errors
-/// When a socket cannot be bound.
 pub(crate) async fn simulate(
     simulation: Simulation,
-    clock: Clock,
-    stop: impl Future<Output = ()> + Send,
+    stop: CancellationToken,
 ) -> Result<(), CommandError> {
     let address = simulation.listen.to_string();
     let listeners = bind(&[simulation.listen])?;
-    let simulator = Simulator::new(simulation.simulator, clock);
-    let stopping = CancellationToken::new();
+    let simulator = Simulator::new(simulation.simulator, Clock::start());
     let mut serving = JoinSet::new();
     for listener in listeners {
         let address = local_address(&listener);
@@ -105,12 +96,12 @@ pub(crate) async fn simulate(
             imds_url = format!("http://{address}"),
             "simulator started"
         );
-        serving.spawn(serve(listener, simulator.clone(), stopping.clone()));
+        serving.spawn(serve(listener, simulator.clone(), stop.clone()));
     }
-    tokio::select! {
-        () = stop => stopping.cancel(),
-        Some(Ok(Err(error))) = serving.join_next() => return Err(CommandError::listen(&address)(error)),
+    while let Some(ended) = serving.join_next().await {
+        if let Ok(Err(error)) = ended {
+            return Err(CommandError::listen(&address)(error));
+        }
     }
-    serving.join_all().await;
     Ok(())
 }

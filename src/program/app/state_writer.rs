@@ -43,9 +43,6 @@ pub(super) struct StateWriter {
 impl StateWriter {
     /// Opens the state directory and reads the state and the journal of an earlier process. `None` where no state is kept.
     /// A journal that begins has the id `new_id`.
-    ///
-    /// # Errors
-    /// When the directory cannot be used, or the system has no thread left.
     pub(super) async fn open(
         path: Option<PathBuf>,
         boot_id: Option<&str>,

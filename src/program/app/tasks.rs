@@ -20,7 +20,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(6);
 /// by seconds.
 const EVENT_INTERVAL: u32 = 4;
 
-/// The tasks that run until the end of the process.
 #[derive(Debug)]
 pub(super) struct Tasks {
     running: JoinSet<(&'static str, Result<(), String>)>,
@@ -47,10 +46,6 @@ impl Tasks {
         self.running.spawn(async move { (name, task.await) });
     }
 
-    /// Runs a task on the thread of the tasks that send.
-    ///
-    /// # Errors
-    /// When the system has no thread left.
     pub(super) fn spawn_output(
         &mut self,
         name: &'static str,
@@ -122,7 +117,6 @@ fn start_output_thread() -> io::Result<(Handle, DropGuard)> {
         .event_interval(EVENT_INTERVAL)
         .build()?;
     let handle = runtime.handle().clone();
-    // The thread waits for it.
     runtime_sender.send(runtime).ok();
     Ok((handle, stop.drop_guard()))
 }

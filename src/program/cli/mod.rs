@@ -102,7 +102,6 @@ pub(crate) enum ServiceCommand {
     Uninstall,
 }
 
-/// The text of the command `version`.
 pub(crate) fn version() -> String {
     Cli::command().render_version()
 }
@@ -135,7 +134,6 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, St
     }
 }
 
-/// The paragraphs of a clap error in one line.
 fn one_line(text: &str) -> String {
     let lines = text.trim_start_matches("error: ").lines().map(str::trim);
     let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();

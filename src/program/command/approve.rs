@@ -29,19 +29,12 @@ use crate::{
 
 /// Reads the events from IMDS, prints their description on stderr, so that stdout contains only the results, and then
 /// approves them in one request.
-///
-/// # Errors
-/// When IMDS does not answer, lacks one of the events, or refuses the approval, or when the name of this VM is
-/// contradictory.
-pub(super) async fn run(
-    settings: &ImdsSettings,
-    flags: &ApproveCommand,
-    clock: Clock,
-) -> Result<String, CommandError> {
+pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> {
+    let (settings, clock) = (ImdsSettings::new(&flags.query.imds)?, Clock::start());
     let mut client = Client::new(&settings.endpoint)?;
-    let notice = WaitNotice::start(settings);
-    let vm = OwnVm::read(&mut client, settings, clock).await;
-    let document = query::read_first(&mut client, settings, clock).await?;
+    let notice = WaitNotice::start(&settings);
+    let vm = OwnVm::read(&mut client, &settings, clock).await;
+    let document = query::read_first(&mut client, &settings, clock).await?;
     drop(notice);
     if let Some(contradiction) = vm.contradiction() {
         if !flags.dry_run {
@@ -68,8 +61,8 @@ pub(super) async fn run(
     let to_be_sent = to_be_sent.filter(|(_, outcome)| *outcome == ApproveOutcome::Approved);
     let to_be_sent: Vec<_> = to_be_sent.map(|(event, _)| *event).collect();
     if !to_be_sent.is_empty() {
-        let _notice = WaitNotice::start(settings);
-        send(&mut client, settings, &to_be_sent, clock).await?;
+        let _notice = WaitNotice::start(&settings);
+        send(&mut client, &settings, &to_be_sent, clock).await?;
     }
     report(&results, flags.query.output)
 }
@@ -146,7 +139,6 @@ fn is_approved(shown: &Event, event: &Event, now: Timestamp) -> bool {
     is_early && (event.status == Status::Started || event.not_before.is_none())
 }
 
-/// Whether a later document shows what was approved.
 fn is_unchanged(shown: &Event, event: &Event) -> bool {
     shown.kind() == event.kind()
         && shown.status == event.status
@@ -221,13 +213,9 @@ fn missing(document: &Document, id: &EventId) -> CommandError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum ApproveOutcome {
-    /// IMDS accepted it.
     Approved,
-    /// A dry run sent nothing.
     DryRun,
-    /// The event has started; nothing was sent.
     AlreadyStarted,
-    /// An advisory has nothing to approve; nothing was sent.
     Advisory,
 }
 
@@ -237,7 +225,6 @@ struct Report<'a> {
     event: AzureForm<'a>,
 }
 
-/// Several lines that describe the event and the effect of its approval.
 fn announcement(event: &Event, vm: &OwnVm, now: Timestamp) -> String {
     let requested_by = match &event.source {
         Some(Source::User) => "requested by a user (User)".to_owned(),
@@ -276,7 +263,6 @@ fn announcement(event: &Event, vm: &OwnVm, now: Timestamp) -> String {
     lines.collect()
 }
 
-/// The result as a line of text.
 fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
     let (kind, id) = (event.event_type.as_str(), &event.id);
     let result = match outcome {

@@ -16,33 +16,31 @@ use crate::{
         text::{excerpt, sanitize},
         time::{Clock, Timestamp, in_words},
     },
-    program::{CommandError, cli::Output, config::ImdsSettings, logs},
+    program::{
+        CommandError,
+        cli::{Output, QueryFlags},
+        config::ImdsSettings,
+        logs,
+    },
 };
 
-/// Reads the pending events once.
-///
-/// # Errors
-/// When it does not answer with a document.
-pub(super) async fn run(
-    settings: &ImdsSettings,
-    output: Output,
-    clock: Clock,
-) -> Result<String, CommandError> {
+pub(super) async fn run(flags: &QueryFlags) -> Result<String, CommandError> {
+    let (settings, clock) = (ImdsSettings::new(&flags.imds)?, Clock::start());
     let mut client = Client::new(&settings.endpoint)?;
-    let notice = WaitNotice::start(settings);
+    let notice = WaitNotice::start(&settings);
     // JSON marks no event.
-    let vm = match output {
+    let vm = match flags.output {
         Output::Json if settings.vm_name.is_none() => None,
-        Output::Json | Output::Table => Some(OwnVm::read(&mut client, settings, clock).await),
+        Output::Json | Output::Table => Some(OwnVm::read(&mut client, &settings, clock).await),
     };
-    let document = query::read_first(&mut client, settings, clock).await?;
+    let document = query::read_first(&mut client, &settings, clock).await?;
     drop(notice);
     let now = clock.now().wall;
     let doubts = vm.iter().flat_map(|vm| [vm.contradiction(), vm.unknown()]);
     let doubts = doubts
         .flatten()
         .map(|doubt| format!("Note: {}.\n", sanitize(&doubt)));
-    match output {
+    match flags.output {
         Output::Table => {
             let table = || table(&document, vm.as_ref(), now);
             let text = query::no_events_yet(&document, now).unwrap_or_else(table);

@@ -20,24 +20,20 @@ use crate::{
     },
     program::{
         CommandError, app,
-        cli::{
-            self, ApproveCommand, Cli, Command, DemoFlags, LogFlags, QueryFlags, RunFlags,
-            SimulateFlags,
-        },
-        config::{self, Config, ImdsSettings},
+        cli::{self, Cli, Command, DemoFlags, LogFlags, RunFlags, SimulateFlags},
+        config::{self, Config},
         logs::{self, LogGuard, WriteLine},
     },
     simulator,
 };
 
-/// Runs the command and returns its output for stdout.
 pub fn dispatch(cli: Cli) -> Result<String, CommandError> {
     match cli.command {
         None => run_exporter(&cli.run, logs::write_stderr, obey_service_signals),
         Some(Command::Demo(flags)) => demo(*flags, cli.run),
         Some(Command::Simulate(flags)) => simulate(&flags),
-        Some(Command::List(flags)) => list(&flags),
-        Some(Command::Approve(flags)) => approve(&flags),
+        Some(Command::List(flags)) => run_once(flags.log, list::run(&flags)),
+        Some(Command::Approve(flags)) => run_once(flags.query.log, approve::run(&flags)),
         Some(Command::Watch(flags)) => run_once(flags.log, watch::run(&flags)),
         Some(Command::Version) => Ok(cli::version()),
         #[cfg(windows)]
@@ -54,17 +50,10 @@ fn run_exporter(
     let settings = Config::new(flags)?;
     let listeners = app::bind(&settings.listen)?;
     let log = init_process(flags.log, write_line)?;
-    let dropped_log_lines = log.dropped_lines();
     let exporter = async |stop: CancellationToken| {
         let (clock, stop) = (Clock::start(), stop.cancelled_owned());
-        Box::pin(app::run(
-            settings,
-            listeners,
-            dropped_log_lines,
-            clock,
-            stop,
-        ))
-        .await
+        let running = app::run(settings, listeners, log.dropped_lines(), clock, stop);
+        Box::pin(running).await
     };
     run_with(exporter, control)
 }
@@ -72,12 +61,8 @@ fn run_exporter(
 fn demo(flags: DemoFlags, exporter: RunFlags) -> Result<String, CommandError> {
     let simulation = config::demo(&flags)?;
     let log = init_process(flags.log, logs::write_stderr)?;
-    let dropped_log_lines = log.dropped_lines();
     let settings = |imds_url: &str| config::demo_exporter(flags, exporter, imds_url.to_owned());
-    let demo = async |stop: CancellationToken| {
-        let (clock, stop) = (Clock::start(), stop.cancelled_owned());
-        app::demo(simulation, settings, dropped_log_lines, clock, stop).await
-    };
+    let demo = async |stop| app::demo(simulation, settings, log.dropped_lines(), stop).await;
     run_with(demo, obey_signals)
 }
 
@@ -89,24 +74,10 @@ fn simulate(flags: &SimulateFlags) -> Result<String, CommandError> {
     }
     let simulation = config::simulate(&flags.listen_address, &flags.simulator)?;
     let _log_guard = init_process(flags.log, logs::write_stderr)?;
-    let simulate = async |stop: CancellationToken| {
-        app::simulate(simulation, Clock::start(), stop.cancelled_owned()).await
-    };
-    run_with(simulate, obey_signals)
-}
-
-fn list(flags: &QueryFlags) -> Result<String, CommandError> {
-    let settings = ImdsSettings::new(&flags.imds)?;
-    run_once(
-        flags.log,
-        list::run(&settings, flags.output, Clock::start()),
+    run_with(
+        async |stop| app::simulate(simulation, stop).await,
+        obey_signals,
     )
-}
-
-fn approve(flags: &ApproveCommand) -> Result<String, CommandError> {
-    let settings = ImdsSettings::new(&flags.query.imds)?;
-    let approved = approve::run(&settings, flags, Clock::start());
-    run_once(flags.query.log, approved)
 }
 
 fn run_once(

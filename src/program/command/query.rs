@@ -16,7 +16,6 @@ use crate::{
     program::{CommandError, config::ImdsSettings, logs},
 };
 
-/// How long a temporary failure is repeated.
 const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
 /// The delay before a repeated request without `Retry-After`.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -171,7 +170,6 @@ pub(super) fn warming_up_until(document: &Document, now: Timestamp) -> Option<Ti
     document.has_no_events().then(|| now.after(WARM_UP))
 }
 
-/// What a document without events means.
 pub(super) fn no_events_yet(document: &Document, now: Timestamp) -> Option<String> {
     let until = warming_up_until(document, now)?.time_of_day();
     Some(format!(

@@ -81,11 +81,9 @@ const DOES_NOT_EXIST: i32 = 1060;
 const ACCEPTS_NO_CONTROL: i32 = 1061;
 const NOT_ACTIVE: i32 = 1062;
 
-/// How long the next checkpoint may take.
 const WAIT_HINT: Duration = Duration::from_secs(10);
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Runs one of the commands and returns its output for stdout.
 pub(super) fn manage(command: &ServiceCommand) -> Result<String, CommandError> {
     match command {
         ServiceCommand::Install(flags) => install(flags),
@@ -193,8 +191,6 @@ fn uninstall() -> Result<String, CommandError> {
     ))
 }
 
-/// # Errors
-/// When it takes longer than [`WAIT_TIMEOUT`].
 #[expect(clippy::disallowed_methods, reason = "the command has no event loop")]
 fn stop_and_wait(service: &Service) -> Result<(), CommandError> {
     match service.stop() {

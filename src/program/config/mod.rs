@@ -45,7 +45,6 @@ pub struct Config {
     /// `None` for plain HTTP without passwords.
     pub web_config: Option<WebConfig>,
     pub imds: ImdsSettings,
-    /// Between two polls.
     pub interval: Duration,
     pub approvals: approval::ApprovalPolicy,
     /// The state directory; `None` keeps the state in memory.
@@ -53,7 +52,6 @@ pub struct Config {
     /// `None` if neither spans nor log records are exported.
     pub otlp: Option<otlp::settings::OtlpSettings>,
     pub alertmanagers: Vec<Target>,
-    /// `--textfile.path`.
     pub textfile: Option<PathBuf>,
 }
 
@@ -104,7 +102,6 @@ impl Config {
     }
 }
 
-/// The value of `$STATE_DIRECTORY`.
 #[expect(clippy::disallowed_methods, reason = "config reads the environment")]
 fn state_directories() -> Option<OsString> {
     std::env::var_os("STATE_DIRECTORY")
@@ -206,7 +203,6 @@ pub struct ImdsSettings {
     /// Per poll that follows timeouts (`imds::poll_timing::PollTimeouts`).
     pub first_timeout: Duration,
     pub identity_timing: IdentityTiming,
-    /// The value of `--vm.name`.
     pub vm_name: Option<Arc<str>>,
 }
 

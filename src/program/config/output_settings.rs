@@ -31,7 +31,6 @@ const MAX_FREEZE: Duration = Duration::from_mins(10);
 const MAX_DELAY: Duration = Duration::from_mins(15);
 /// The shortest of these notices: a longer drain would never end before `NotBefore`.
 const MAX_DRAIN: Duration = Duration::from_mins(10);
-/// Characters of the name of a header in an error.
 const MAX_SHOWN_NAME: usize = 80;
 /// Headers without which a request is not what it should be.
 const OWN_HEADERS: [HeaderName; 5] = [
@@ -42,7 +41,6 @@ const OWN_HEADERS: [HeaderName; 5] = [
     TRANSFER_ENCODING,
 ];
 
-/// Reads OpenTelemetry's standard environment variables.
 #[expect(
     clippy::disallowed_methods,
     reason = "config reads the environment for the modules below"
@@ -208,7 +206,6 @@ fn headers(flags: &AlertmanagerFlags) -> Result<HeaderMap, CommandError> {
     Ok(headers)
 }
 
-/// Names and values of `--alertmanager.external-label`.
 fn external_labels(flags: &[String]) -> Result<BTreeMap<String, String>, CommandError> {
     let mut labels = BTreeMap::new();
     for flag in flags {

@@ -11,7 +11,6 @@ use winsafe::{HEVENTLOG, co};
 
 use crate::base::{log_id, text::event_log_text};
 
-/// The source of the events.
 const SOURCE: &str = "azure-scheduled-events-exporter";
 
 /// The IDs of lines that have none of their own, by their level.

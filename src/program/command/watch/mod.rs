@@ -1,12 +1,15 @@
 //! `watch`: prints each transition of an event as one line of JSON, from the exporter on this machine.
 
-mod client;
+mod exporter_client;
 mod printed;
-mod since;
 
 use std::{
-    io::{self, Write as _},
+    ffi::OsString,
+    fs::{self, File, TryLockError},
+    io::{self, ErrorKind, Write as _},
     mem::{Discriminant, discriminant},
+    path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -14,14 +17,15 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use self::{
-    client::{ExporterClient, ReadError},
+    exporter_client::{ExporterClient, ReadError, file_error},
     printed::{News, Printed, Step, TransitionsAnswer},
-    since::SinceFile,
 };
 use crate::{
     base::{
+        file::{self, Filesystem as _, OsFilesystem},
         system::{Signals, is_closed_pipe, is_stdout_missing, stdout_closed},
         text::excerpt,
+        time::Timestamp,
         worker::Worker,
     },
     program::{CommandError, cli::WatchFlags},
@@ -36,13 +40,15 @@ const REFUSED_INTERVAL: Duration = Duration::from_secs(5);
 /// that the file does not have. A reader that does not read delays the end by this time.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Far more than the file of `--since` has.
+const MAX_SINCE_BYTES: u64 = 64 << 10;
+/// Appended to the name of the file of `--since` for the one that shows that it is in use: each write replaces it.
+const LOCK_SUFFIX: &str = ".lock";
+
 /// Characters of an error that are logged.
 const MAX_MESSAGE: usize = 300;
 
 /// Prints transitions until a signal, or until nobody reads them.
-///
-/// # Errors
-/// When a flag has no usable value, or stdout cannot be written.
 pub(super) async fn run(flags: &WatchFlags) -> Result<String, CommandError> {
     if is_stdout_missing() {
         return Err(CommandError::system(
@@ -89,7 +95,6 @@ pub(super) async fn run(flags: &WatchFlags) -> Result<String, CommandError> {
     }
 }
 
-/// The number of the last transition that was printed.
 fn number(printed: Option<&Printed>) -> Option<u64> {
     printed.map(|printed| printed.number)
 }
@@ -114,9 +119,6 @@ struct Watch {
 
 impl Watch {
     /// Returns the time until the next request.
-    ///
-    /// # Errors
-    /// When stdout cannot be written.
     async fn poll(&mut self) -> io::Result<Duration> {
         let read = self.client.read(self.after).await;
         let read = read.and_then(|body| self.advance(&body));
@@ -208,4 +210,79 @@ impl Watch {
         self.is_saved = saved.is_ok();
         Ok(())
     }
+}
+
+/// The file of `--since`: what earlier runs have printed.
+#[derive(Debug, Clone)]
+struct SinceFile {
+    /// Absolute, since its directory is synchronised.
+    path: PathBuf,
+    /// `None` where no file can be created, which the first write says.
+    _lock: Option<Arc<File>>,
+}
+
+impl SinceFile {
+    /// Opens the file and reads what it says; `None` where there is no file yet, or an empty one. One that was not
+    /// written by this version, or not to its end, is kept under another name.
+    fn open(path: &Path) -> Result<(Self, Option<Printed>), CommandError> {
+        let error = |why: String| file_error("since", path, &why);
+        let absolute = std::path::absolute(path).map_err(|cause| error(cause.to_string()))?;
+        let directory = absolute.parent().unwrap_or(&absolute);
+        if !directory.is_dir() {
+            return Err(error("is not in a directory that exists".to_owned()));
+        }
+        if fs::symlink_metadata(&absolute).is_ok_and(|it| !it.is_file()) {
+            return Err(error("is not a regular file".to_owned()));
+        }
+        let lock = match file::lock(&with_suffix(&absolute, LOCK_SUFFIX)) {
+            Ok(lock) => Some(Arc::new(lock)),
+            Err(TryLockError::Error(_)) => None,
+            Err(TryLockError::WouldBlock) => {
+                return Err(CommandError::system(
+                    &format!("--since: {}", path.display()),
+                    &"another watch uses this file: give each its own",
+                ));
+            }
+        };
+        let printed = read_since(&absolute).map_err(error)?;
+        let file = Self {
+            path: absolute,
+            _lock: lock,
+        };
+        Ok((file, printed))
+    }
+
+    fn write(&self, content: &[u8]) -> io::Result<()> {
+        file::replace(&mut OsFilesystem, &self.path, content)
+    }
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+fn read_since(path: &Path) -> Result<Option<Printed>, String> {
+    match OsFilesystem.read(path, MAX_SINCE_BYTES) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() != ErrorKind::FileTooLarge => {
+            return Err(format!("cannot be read: {error}"));
+        }
+        // As `mktemp` leaves it.
+        Ok(content) if content.is_empty() => return Ok(None),
+        Ok(content) => {
+            let printed = Printed::from_json(&content);
+            if printed.is_some() {
+                return Ok(printed);
+            }
+        }
+        Err(_) => {}
+    }
+    let time = Timestamp::now().as_unix_seconds();
+    let kept_as = with_suffix(path, &format!(".unreadable-{time:.0}"));
+    fs::rename(path, &kept_as).map_err(|cause| format!("cannot be renamed: {cause}"))?;
+    let (path, kept_as) = (path.display(), kept_as.display());
+    warn!(%path, %kept_as, "the file of --since is damaged or of another version: beginning anew");
+    Ok(None)
 }

@@ -62,7 +62,6 @@ struct AnsweredTransition<'a> {
     event: &'a RawValue,
 }
 
-/// What is read of an event.
 #[derive(Debug, Deserialize)]
 struct EventHead {
     #[serde(rename = "EventId")]
@@ -89,7 +88,6 @@ pub(super) struct Printed {
     on_disk: u64,
 }
 
-/// What follows from an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// The exporter does not know yet what is open.

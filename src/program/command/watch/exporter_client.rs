@@ -32,7 +32,6 @@ pub(super) struct ExporterClient {
     credentials: Option<Credentials>,
 }
 
-/// Why the exporter could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     #[error(
@@ -51,9 +50,6 @@ pub(super) enum ReadError {
 
 impl ExporterClient {
     /// A cryptography provider must be installed in the process.
-    ///
-    /// # Errors
-    /// When a flag has no usable value.
     pub(super) fn new(flags: &WatchFlags) -> Result<Self, CommandError> {
         let url = transitions_url(&flags.url)?;
         let credentials = flags.user_file.clone().map(Credentials::Basic);
