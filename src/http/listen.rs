@@ -138,14 +138,6 @@ fn is_final(error: &io::Error) -> bool {
     )
 }
 
-pub(crate) fn bind_hint(cause: &io::Error) -> &'static str {
-    match cause.kind() {
-        io::ErrorKind::AddrInUse => "choose another port, or stop the process that uses this one",
-        io::ErrorKind::PermissionDenied => "choose a port from 1024 up",
-        _ => "choose an address that this machine has, such as :10169 for all addresses",
-    }
-}
-
 fn open(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),

@@ -6,12 +6,14 @@ pub mod command;
 pub mod config;
 pub mod logs;
 
-use std::{fmt, io};
+use std::{
+    fmt,
+    io::{self, ErrorKind},
+};
 
 use crate::{
-    azure::{RequestError, imds::EndpointError},
-    http::listen,
-    outputs::{alertmanager::TargetError, otlp::settings::OtlpConfigError, state},
+    azure::imds::EndpointError,
+    outputs::{alertmanager::TargetError, state},
     program::cli::EXIT_USAGE,
 };
 
@@ -45,7 +47,16 @@ impl CommandError {
 
     fn listen(address: &str) -> impl FnOnce(io::Error) -> Self {
         let problem = format!("--web.listen-address: cannot listen on {address}");
-        move |cause| Self::new(format!("{problem}: {cause}; {}", listen::bind_hint(&cause)))
+        move |cause| {
+            let remedy = match cause.kind() {
+                ErrorKind::AddrInUse => {
+                    "choose another port, or stop the process that uses this one"
+                }
+                ErrorKind::PermissionDenied => "choose a port from 1024 up",
+                _ => "choose an address that this machine has, such as :10169 for all addresses",
+            };
+            Self::new(format!("{problem}: {cause}; {remedy}"))
+        }
     }
 
     fn thread(purpose: &str) -> impl FnOnce(io::Error) -> Self {
@@ -56,18 +67,6 @@ impl CommandError {
 /// An invalid value of a flag. The problem names the value and a valid alternative.
 fn flag_error(flag: &str, problem: impl fmt::Display) -> CommandError {
     CommandError::usage(format!("--{flag}: {problem}"))
-}
-
-impl From<OtlpConfigError> for CommandError {
-    fn from(error: OtlpConfigError) -> Self {
-        Self::usage(error.to_string())
-    }
-}
-
-impl From<RequestError> for CommandError {
-    fn from(error: RequestError) -> Self {
-        Self::new(error.to_string())
-    }
 }
 
 impl From<EndpointError> for CommandError {

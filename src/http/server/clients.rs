@@ -53,10 +53,6 @@ pub(super) struct Client {
 /// Allows one large response, of the address and of all.
 pub(super) type Turn = [OwnedSemaphorePermit; 2];
 
-/// Extension of a request: the turn of its address for what takes long before a response, such as the check of a password.
-#[derive(Debug, Clone)]
-pub(crate) struct CheckTurn(pub(crate) Arc<Semaphore>);
-
 impl Clients {
     pub(super) fn new(max_connections: usize) -> Self {
         Self {
@@ -122,8 +118,9 @@ impl Client {
         Some([of_address, all.acquire_owned().await.ok()?])
     }
 
-    pub(super) fn check_turn(&self) -> CheckTurn {
-        CheckTurn(Arc::clone(&self.turns.check))
+    /// The turn of the address for what takes long before a response, such as the check of a password.
+    pub(super) fn check_turn(&self) -> &Semaphore {
+        &self.turns.check
     }
 }
 

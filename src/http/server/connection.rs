@@ -5,9 +5,9 @@ use std::{mem, pin, sync::Arc, time::Duration};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
-    HeaderMap, Request, Response, StatusCode,
+    Request, StatusCode,
     body::Incoming,
-    header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS},
+    header::{HeaderValue, RETRY_AFTER},
     server::conn::http1,
     service::service_fn,
 };
@@ -22,6 +22,7 @@ use tracing::debug;
 use super::{
     Abort, Acceptor, Handler, HandlerResponse, ServerLimits, Stream,
     clients::{Client, Turn},
+    text_response,
 };
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -96,7 +97,13 @@ impl Connection {
         let handled = timeout(self.limits.response_timeout, self.handle(request)).await;
         let (mut response, turn) = match handled {
             Ok(handled) => handled?,
-            Err(_) => (busy(), None),
+            Err(_) => {
+                let busy = "503: no response in time: too many requests at once, from your address or from all";
+                let mut response = text_response(StatusCode::SERVICE_UNAVAILABLE, busy);
+                let headers = response.headers_mut();
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("10"));
+                (response, None)
+            }
         };
         let body = mem::take(response.body_mut());
         let bytes = body.into_inner().unwrap_or_default();
@@ -114,8 +121,8 @@ impl Connection {
         &self,
         mut request: Request<Incoming>,
     ) -> Result<(HandlerResponse, Option<Turn>), Abort> {
-        request.extensions_mut().insert(self.client.check_turn());
-        if let Some(refusal) = self.handler.refusal(&mut request).await {
+        let refusal = self.handler.refusal(&mut request, self.client.check_turn());
+        if let Some(refusal) = refusal.await {
             return Ok((refusal, None));
         }
         let turn = if self.handler.has_large_body(&request) {
@@ -165,20 +172,4 @@ fn reset(stream: &Stream) {
     };
     // Without it, the connection is closed without a reset.
     tcp.set_zero_linger().ok();
-}
-
-fn busy() -> HandlerResponse {
-    let body =
-        "503: no response in time: too many requests at once, from your address or from all\n";
-    let mut response = Response::new(Full::from(body));
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    *response.headers_mut() = HeaderMap::from_iter(
-        [
-            (CONTENT_TYPE, "text/plain; charset=utf-8"),
-            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (RETRY_AFTER, "10"),
-        ]
-        .map(|(name, value)| (name, HeaderValue::from_static(value))),
-    );
-    response
 }

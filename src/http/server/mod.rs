@@ -22,9 +22,14 @@ use std::{io, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::{Request, Response, body::Incoming};
+use hyper::{
+    Request, Response, StatusCode,
+    body::Incoming,
+    header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS},
+};
 use tokio::{
     net::{TcpListener, TcpStream},
+    sync::Semaphore,
     task::{JoinSet, unconstrained, yield_now},
     time::{sleep, timeout},
 };
@@ -32,7 +37,6 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::{either::Either, sync::CancellationToken};
 use tracing::{debug, warn};
 
-pub(crate) use clients::CheckTurn;
 use clients::{Client, Clients};
 use connection::Connection;
 
@@ -88,6 +92,19 @@ pub struct Abort;
 
 pub type HandlerResponse = Response<Full<Bytes>>;
 
+/// A response that consists of this line.
+pub(crate) fn text_response(status: StatusCode, line: &str) -> HandlerResponse {
+    let mut response = Response::new(Full::from(format!("{line}\n")));
+    *response.status_mut() = status;
+    let mut set = |name, value| {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(name, value);
+    };
+    set(CONTENT_TYPE, "text/plain; charset=utf-8");
+    set(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    response
+}
+
 /// The byte stream under HTTP: TCP, or TLS over TCP.
 pub type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
@@ -114,8 +131,12 @@ pub trait Handler: Send + Sync + 'static {
     async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort>;
 
     /// The response to a client that may not have any other, such as 401. Decided before the request waits for its
-    /// turn; the request has a `CheckTurn` for what takes long.
-    async fn refusal(&self, _request: &mut Request<Incoming>) -> Option<HandlerResponse> {
+    /// turn. Of the requests of one address, one at a time does what takes long, with `_check_turn`.
+    async fn refusal(
+        &self,
+        _request: &mut Request<Incoming>,
+        _check_turn: &Semaphore,
+    ) -> Option<HandlerResponse> {
         None
     }
 

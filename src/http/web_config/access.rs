@@ -4,17 +4,16 @@
 use std::{io, sync::Arc};
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{
-    Request, Response, StatusCode,
+    Request, StatusCode,
     body::Incoming,
-    header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS},
+    header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE},
 };
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    sync::Semaphore,
 };
 use tokio_rustls::TlsAcceptor;
 
@@ -24,7 +23,7 @@ use super::{
     web_settings::Settings,
 };
 use crate::http::server::{
-    Abort, Acceptor, Anonymous, CheckTurn, Handler, HandlerResponse, Stream,
+    Abort, Acceptor, Anonymous, Handler, HandlerResponse, Stream, text_response,
 };
 
 /// The most bytes that are read of a request without TLS on a port with TLS.
@@ -46,6 +45,7 @@ impl Access {
         &self,
         settings: &Settings,
         request: &Request<Incoming>,
+        check_turn: &Semaphore,
     ) -> Option<StatusCode> {
         if settings.users.is_empty() {
             return None;
@@ -55,9 +55,8 @@ impl Access {
         let Some((user, password)) = credentials else {
             return Some(StatusCode::UNAUTHORIZED);
         };
-        let turn = request.extensions().get::<CheckTurn>();
         let users = &settings.users;
-        let accepted = self.passwords.accepts(users, &user, password, turn);
+        let accepted = self.passwords.accepts(users, &user, password, check_turn);
         match accepted.await {
             Some(true) => None,
             Some(false) => Some(StatusCode::UNAUTHORIZED),
@@ -68,7 +67,11 @@ impl Access {
 
 #[async_trait]
 impl Handler for Access {
-    async fn refusal(&self, request: &mut Request<Incoming>) -> Option<HandlerResponse> {
+    async fn refusal(
+        &self,
+        request: &mut Request<Incoming>,
+        check_turn: &Semaphore,
+    ) -> Option<HandlerResponse> {
         if self.open_paths.contains(&request.uri().path()) {
             // A probe must not depend on a file: a kubelet would restart the exporter.
             let settings = self.source.last_valid();
@@ -80,7 +83,7 @@ impl Handler for Access {
         let Some(settings) = self.source.settings().await else {
             return Some(refusal(StatusCode::INTERNAL_SERVER_ERROR));
         };
-        let status = self.refused(&settings, request).await?;
+        let status = self.refused(&settings, request, check_turn).await?;
         Some(with_headers(&settings, refusal(status)))
     }
 
@@ -96,17 +99,10 @@ impl Handler for Access {
 
 /// With the texts of Go's `http.Error`.
 fn refusal(status: StatusCode) -> HandlerResponse {
-    let reason = status.canonical_reason().unwrap_or_default();
-    let mut response = Response::new(Full::new(Bytes::from(format!("{reason}\n"))));
-    *response.status_mut() = status;
-    let mut set = |name, value| {
-        let value = HeaderValue::from_static(value);
-        response.headers_mut().insert(name, value)
-    };
-    set(CONTENT_TYPE, "text/plain; charset=utf-8");
-    set(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    let mut response = text_response(status, status.canonical_reason().unwrap_or_default());
     if status == StatusCode::UNAUTHORIZED {
-        set(WWW_AUTHENTICATE, "Basic");
+        let basic = HeaderValue::from_static("Basic");
+        response.headers_mut().insert(WWW_AUTHENTICATE, basic);
     }
     response
 }

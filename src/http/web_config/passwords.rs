@@ -12,9 +12,9 @@ use ring::{
     hmac::{self, HMAC_SHA256},
     rand::SystemRandom,
 };
-use tokio::sync;
+use tokio::sync::{self, Semaphore};
 
-use crate::{base::worker::Worker, http::server::CheckTurn};
+use crate::base::worker::Worker;
 
 /// Results that are remembered of each kind. Wrong passwords do not displace right ones.
 const MAX_RESULTS: usize = 128;
@@ -78,7 +78,7 @@ impl Passwords {
         users: &BTreeMap<String, String>,
         user: &str,
         password: Vec<u8>,
-        turn_of_address: Option<&CheckTurn>,
+        check_turn: &Semaphore,
     ) -> Option<bool> {
         let known = users.get(user);
         let is_known = known.is_some();
@@ -89,10 +89,7 @@ impl Passwords {
         if let Some(result) = self.results().get(&tag) {
             return Some(result);
         }
-        let _turn_of_address = match turn_of_address {
-            Some(CheckTurn(turn)) => turn.acquire().await.ok(),
-            None => None,
-        };
+        let _turn_of_address = check_turn.acquire().await.ok();
         let _turn = self.turn.lock().await;
         // A request that waited before this one may have had the same credentials.
         if let Some(result) = self.results().get(&tag) {

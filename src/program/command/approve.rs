@@ -8,7 +8,7 @@ use std::{
 use serde::Serialize;
 use tokio::time::sleep;
 
-use super::query::{self, OwnVm, WaitNotice};
+use super::query::{self, OwnVm};
 use crate::{
     azure::{
         document::Document,
@@ -32,10 +32,12 @@ use crate::{
 pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> {
     let (settings, clock) = (ImdsSettings::new(&flags.query.imds)?, Clock::start());
     let mut client = Client::new(&settings.endpoint)?;
-    let notice = WaitNotice::start(&settings);
-    let vm = OwnVm::read(&mut client, &settings, clock).await;
-    let document = query::read_first(&mut client, &settings, clock).await?;
-    drop(notice);
+    let (vm, document) = query::with_notice(&settings, async {
+        let vm = OwnVm::read(&mut client, &settings, clock).await;
+        (vm, query::read_first(&mut client, &settings, clock).await)
+    })
+    .await;
+    let document = document?;
     if let Some(contradiction) = vm.contradiction() {
         if !flags.dry_run {
             return Err(CommandError::new(format!("not approved: {contradiction}")));
@@ -61,8 +63,8 @@ pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> 
     let to_be_sent = to_be_sent.filter(|(_, outcome)| *outcome == ApproveOutcome::Approved);
     let to_be_sent: Vec<_> = to_be_sent.map(|(event, _)| *event).collect();
     if !to_be_sent.is_empty() {
-        let _notice = WaitNotice::start(&settings);
-        send(&mut client, &settings, &to_be_sent, clock).await?;
+        let sent = send(&mut client, &settings, &to_be_sent, clock);
+        query::with_notice(&settings, sent).await?;
     }
     report(&results, flags.query.output)
 }
@@ -98,9 +100,7 @@ async fn send(
         };
         may_be_approved |= !cause.is_refusal();
         client.forget_document();
-        let document = query::read(client, settings.timeout, None, clock)
-            .await
-            .ok();
+        let document = query::read(client, settings, None, clock).await.ok();
         let now = clock.now().wall;
         let are = |is: &dyn Fn(&Event, &Event) -> bool| {
             document.as_ref().is_some_and(|document| {

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 use serde::Serialize;
 use tracing::info;
 
-use super::query::{self, OwnVm, WaitNotice};
+use super::query::{self, OwnVm};
 use crate::{
     azure::{
         document::Document,
@@ -27,14 +27,16 @@ use crate::{
 pub(super) async fn run(flags: &QueryFlags) -> Result<String, CommandError> {
     let (settings, clock) = (ImdsSettings::new(&flags.imds)?, Clock::start());
     let mut client = Client::new(&settings.endpoint)?;
-    let notice = WaitNotice::start(&settings);
-    // JSON marks no event.
-    let vm = match flags.output {
-        Output::Json if settings.vm_name.is_none() => None,
-        Output::Json | Output::Table => Some(OwnVm::read(&mut client, &settings, clock).await),
-    };
-    let document = query::read_first(&mut client, &settings, clock).await?;
-    drop(notice);
+    let (vm, document) = query::with_notice(&settings, async {
+        // JSON marks no event.
+        let vm = match flags.output {
+            Output::Json if settings.vm_name.is_none() => None,
+            Output::Json | Output::Table => Some(OwnVm::read(&mut client, &settings, clock).await),
+        };
+        (vm, query::read_first(&mut client, &settings, clock).await)
+    })
+    .await;
+    let document = document?;
     let now = clock.now().wall;
     let doubts = vm.iter().flat_map(|vm| [vm.contradiction(), vm.unknown()]);
     let doubts = doubts

@@ -1,8 +1,8 @@
 //! What `list` and `approve` ask IMDS.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::pending, sync::Arc, time::Duration};
 
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::time::sleep;
 
 use crate::{
     azure::{
@@ -21,25 +21,22 @@ const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const NOTICE_DELAY: Duration = Duration::from_secs(2);
 
-/// Says on stderr after two seconds that the command waits for IMDS, unless it is dropped before.
-pub(super) struct WaitNotice(JoinHandle<()>);
-
-impl WaitNotice {
-    pub(super) fn start(settings: &ImdsSettings) -> Self {
-        let text = format!(
-            "Waiting for IMDS at {}. The first answer may take two minutes.\n",
-            settings.endpoint.base()
-        );
-        Self(tokio::spawn(async move {
-            sleep(NOTICE_DELAY).await;
-            logs::print_stderr(&text);
-        }))
-    }
-}
-
-impl Drop for WaitNotice {
-    fn drop(&mut self) {
-        self.0.abort();
+/// Says on stderr after two seconds that the command waits for IMDS.
+pub(super) async fn with_notice<T>(
+    settings: &ImdsSettings,
+    requests: impl Future<Output = T>,
+) -> T {
+    let notice = async {
+        sleep(NOTICE_DELAY).await;
+        let base = settings.endpoint.base();
+        logs::print_stderr(&format!(
+            "Waiting for IMDS at {base}. The first answer may take two minutes.\n"
+        ));
+        pending().await
+    };
+    tokio::select! {
+        result = requests => result,
+        result = notice => result,
     }
 }
 
@@ -109,12 +106,12 @@ impl OwnVm {
 /// Reads the document, and logs its anomalies. A timeout is followed by one request with `long_timeout`, if given.
 pub(super) async fn read(
     client: &mut Client,
-    timeout: Duration,
+    settings: &ImdsSettings,
     mut long_timeout: Option<Duration>,
     clock: Clock,
 ) -> Result<Document, CommandError> {
     let began = clock.now();
-    let mut timeout = timeout;
+    let mut timeout = settings.timeout;
     let answer = loop {
         let error = match client.poll(timeout, clock).await {
             Ok(answer) => break answer,
@@ -126,7 +123,7 @@ pub(super) async fn read(
         } else if let Some(delay) = retry_delay(&error, began, clock) {
             sleep(delay).await;
         } else {
-            return Err(error.into());
+            return Err(CommandError::new(error.to_string()));
         }
     };
     match answer {
@@ -151,8 +148,7 @@ pub(super) async fn read_first(
     settings: &ImdsSettings,
     clock: Clock,
 ) -> Result<Document, CommandError> {
-    let long_timeout = Some(settings.first_timeout);
-    let document = read(client, settings.timeout, long_timeout, clock).await;
+    let document = read(client, settings, Some(settings.first_timeout), clock).await;
     document.map_err(|error| {
         let base = settings.endpoint.base();
         if error.message.contains(base) {

@@ -5,6 +5,7 @@ use std::{
     env,
     ffi::OsString,
     io,
+    path::PathBuf,
     process::{self, Command},
     sync::{
         LazyLock, OnceLock,
@@ -158,11 +159,11 @@ fn configure(service: &Service) -> Result<(), Error> {
 }
 
 fn make_state_directory() -> io::Result<()> {
-    let Some(path) = config::service_state_directory() else {
+    let Some(path) = service_state_directory() else {
         return Ok(());
     };
     system::make_private_directory(&path)?;
-    let output = Command::new(config::system_program("icacls.exe"))
+    let output = Command::new(system_program("icacls.exe"))
         .arg(&path)
         .args(STATE_RIGHTS)
         .output()?;
@@ -175,6 +176,26 @@ fn make_state_directory() -> io::Result<()> {
         path.display(),
         detail.trim()
     )))
+}
+
+/// `%ProgramData%\azure-scheduled-events-exporter`, where the service keeps its state without `--state.directory`.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the folders of Windows are variables"
+)]
+fn service_state_directory() -> Option<PathBuf> {
+    let folder = env::var_os("ProgramData")?;
+    Some(PathBuf::from(folder).join("azure-scheduled-events-exporter"))
+}
+
+/// A program of Windows by its whole path, so that no other one in `%PATH%` takes its place.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the folders of Windows are variables"
+)]
+fn system_program(name: &str) -> PathBuf {
+    let root = env::var_os("SystemRoot").unwrap_or_else(|| r"C:\Windows".into());
+    PathBuf::from(root).join("System32").join(name)
 }
 
 fn uninstall() -> Result<String, CommandError> {
@@ -291,7 +312,7 @@ fn end_after(error: &CommandError) {
 fn run(arguments: &[OsString]) -> Result<String, CommandError> {
     let mut flags = flags()?;
     if flags.state_directory.is_none() {
-        flags.state_directory = config::service_state_directory().map(OsString::from);
+        flags.state_directory = service_state_directory().map(OsString::from);
     }
     run_exporter(
         &flags,

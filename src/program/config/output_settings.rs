@@ -55,7 +55,8 @@ pub(super) fn otlp() -> Result<Option<OtlpSettings>, CommandError> {
         return Err(CommandError::usage(format!("{variable}: {problem}")));
     }
     // Only an unset variable is an error here.
-    Ok(OtlpSettings::from_env(|name| env::var(name).ok())?)
+    let settings = OtlpSettings::from_env(|name| env::var(name).ok());
+    settings.map_err(|error| CommandError::usage(error.to_string()))
 }
 
 /// Refuses flags that have no effect with this version of the API.

@@ -11,7 +11,7 @@ use std::{
 use tokio::{sync::Semaphore, task::JoinSet};
 
 use super::super::passwords::{self, Passwords, check_hash};
-use crate::{base::worker::Worker, http::server::CheckTurn};
+use crate::base::worker::Worker;
 
 /// The hash of the password `a`, with a cost of 6.
 const HASH: &str = "$2a$06$m0CrhHm10qJ3lXRY.5zDGO3rS2KdeeWLuGmsfGlMfOxih58VYVfxe";
@@ -35,7 +35,8 @@ async fn accepts(
     credentials: &str,
 ) -> Option<bool> {
     let (user, password) = credentials.split_once(':').unwrap();
-    passwords.accepts(users, user, password.into(), None).await
+    let turn = Semaphore::new(1);
+    passwords.accepts(users, user, password.into(), &turn).await
 }
 
 #[tokio::test]
@@ -145,7 +146,9 @@ async fn no_two_users_share_a_result() {
         ("a", "aaa", false),
         ("a", "a", true),
     ] {
-        let found = passwords.accepts(&users, user, password.into(), None).await;
+        let found = passwords
+            .accepts(&users, user, password.into(), &Semaphore::new(1))
+            .await;
         assert_eq!(found, Some(expected), "{user} {password}");
     }
     // The name of a user that was added, with the hash and the password of another, is checked for itself.
@@ -231,7 +234,7 @@ async fn equal_credentials_of_parallel_requests_are_checked_once() {
 #[tokio::test]
 async fn guesses_from_one_address_delay_another_one_by_a_single_check() {
     let (passwords, users) = (Arc::new(passwords()), Arc::new(users(&["alice"])));
-    let turn = || CheckTurn(Arc::new(Semaphore::new(1)));
+    let turn = || Arc::new(Semaphore::new(1));
     let (one, other) = (turn(), turn());
     let ended = Arc::new(AtomicUsize::new(0));
     let mut checks = JoinSet::new();
@@ -240,7 +243,7 @@ async fn guesses_from_one_address_delay_another_one_by_a_single_check() {
         let (passwords, users) = (Arc::clone(&passwords), Arc::clone(&users));
         let ended = Arc::clone(&ended);
         checks.spawn(async move {
-            let accepted = passwords.accepts(&users, "alice", password.into(), Some(&turn));
+            let accepted = passwords.accepts(&users, "alice", password.into(), &turn);
             (accepted.await, ended.fetch_add(1, Relaxed))
         });
     }
