@@ -3,9 +3,13 @@
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Exporter, FREEZE, FakeServer, REBOOT, Watch, reboot, scheduled, started};
+use super::{Exporter, FREEZE, FakeServer, REBOOT, Watch, document, reboot, scheduled, started};
 use crate::{
-    support::{DEADLINE, Pki, process::page, wait_until},
+    support::{
+        DEADLINE, FakeImds, Pki, RefusingPort, Reply,
+        process::{self, Process, page},
+        wait_until,
+    },
     web_config::{TLS, user},
 };
 
@@ -99,26 +103,21 @@ async fn each_transition_is_one_line_with_the_event_of_the_api() {
 #[tokio::test]
 async fn open_events_are_pending_at_the_start_and_ended_ones_are_not_printed() {
     let mut exporter = Exporter::start([started()]).await;
-    exporter.now([reboot(&json!({"EventId": FREEZE, "EventType": "Freeze"}))]);
+    let advisory = json!({"EventId": "A", "EventStatus": "Advisory", "EventType": "SpotRebalanceRecommendation"});
+    exporter.now([
+        reboot(&json!({"EventId": FREEZE, "EventType": "Freeze"})),
+        reboot(&advisory),
+    ]);
     exporter.observes("ended").await;
     let watch = exporter.watch(&[]);
-    watch.prints_of(&[("pending", FREEZE)]).await;
-    exporter.now([]);
+    let open = [("advisory", "A"), ("pending", FREEZE)];
+    watch.prints_of(&open).await;
+    exporter.now([reboot(&advisory)]);
     watch
-        .prints_of(&[("pending", FREEZE), ("ended", FREEZE)])
+        .prints_of(&[&open[..], &[("ended", FREEZE)]].concat())
         .await;
     let lines = watch.lines();
-    assert_eq!(lines[1]["event"]["outcome"], "cancelled");
-}
-
-#[tokio::test]
-async fn an_advisory_is_no_pending_event() {
-    let advisory = json!({"EventStatus": "Advisory", "EventType": "SpotRebalanceRecommendation"});
-    let exporter = Exporter::start([reboot(&advisory)]).await;
-    let watch = exporter.watch(&[]);
-    watch.prints(&["advisory"]).await;
-    exporter.now([]);
-    watch.prints(&["advisory", "ended"]).await;
+    assert_eq!(lines[2]["event"]["outcome"], "cancelled");
 }
 
 #[tokio::test]
@@ -231,4 +230,35 @@ async fn a_response_of_another_server_is_a_warning_and_nothing_known_is_lost() {
         line.contains(&format!("url=http://{}/api/api", exporter.address)),
         "{line}"
     );
+}
+
+#[tokio::test]
+async fn what_an_exporter_without_its_state_announces_again_is_printed_again_with_a_warning() {
+    let exporter = Exporter::start([scheduled()]).await;
+    let mut watch = exporter.watch(&[]);
+    watch.prints(&["pending"]).await;
+    let exporter = exporter.restart(&mut watch, &[], [started()]).await;
+    watch.prints(&["pending", "announced", "started"]).await;
+    watch.process.says("lines may be repeated").await;
+    exporter.now([]);
+    let lines = ["pending", "announced", "started", "ended"];
+    watch.prints(&lines).await;
+    assert_eq!(watch.logged("level=warn"), 2, "{}", watch.process.log());
+}
+
+#[tokio::test]
+async fn an_exporter_that_starts_later_is_waited_for() {
+    let imds = FakeImds::standing(Reply::ok("")).await;
+    let refusing = RefusingPort::reserve();
+    let address = refusing.base().trim_start_matches("http://").to_owned();
+    let mut watch = Watch::start(&[&format!("--url={}", refusing.base())]);
+    watch.process.says("cannot be read").await;
+    drop(refusing);
+    let listen = format!("--web.listen-address={address}");
+    let _exporter = Process::start_as(process::exporter(&imds).arg(listen));
+    watch.process.says("is read again").await;
+    // It has no document yet: nothing is known, and so nothing has begun.
+    imds.now(document([scheduled()]));
+    watch.prints(&["pending"]).await;
+    assert_eq!(watch.logged("level=warn"), 1, "{}", watch.process.log());
 }

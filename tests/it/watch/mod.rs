@@ -2,7 +2,6 @@
 
 mod ends;
 mod lines;
-mod restarts;
 mod since;
 
 use std::{
@@ -107,6 +106,12 @@ impl Exporter {
             (saved["number"] == transitions["newest"]).then_some(())
         })
         .await;
+    }
+
+    /// Ends a run whose file has the last transition.
+    async fn ends(&self, watch: Watch, since: &Path) {
+        self.is_saved(since).await;
+        watch.terminate().await;
     }
 
     /// Another process in its place, with other flags and events. The one that watches notices it.

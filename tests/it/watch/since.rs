@@ -10,6 +10,7 @@ use std::{
 
 use azure_scheduled_events_exporter::time::Timestamp;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::{Exporter, FREEZE, REBOOT, Watch, reboot, scheduled, started};
 use crate::support::{
@@ -18,16 +19,21 @@ use crate::support::{
     wait_until,
 };
 
-#[tokio::test]
-async fn a_later_run_prints_what_has_changed_since() {
+/// The file of `--since` in a folder of its own, and the flag.
+fn since_file() -> (TempDir, PathBuf, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("watch.json");
     let since = format!("--since={}", file.display());
+    (folder, file, since)
+}
+
+#[tokio::test]
+async fn a_later_run_prints_what_has_changed_since() {
+    let (_folder, file, since) = since_file();
     let mut exporter = Exporter::start([scheduled()]).await;
     let watch = exporter.watch(&[&since]);
     watch.prints(&["pending"]).await;
-    exporter.is_saved(&file).await;
-    watch.terminate().await;
+    exporter.ends(watch, &file).await;
 
     let freeze = reboot(&json!({"EventId": FREEZE, "EventType": "Freeze"}));
     exporter.now([started(), freeze]);
@@ -35,8 +41,7 @@ async fn a_later_run_prints_what_has_changed_since() {
     let watch = exporter.watch(&[&since]);
     let expected = [("started", REBOOT), ("announced", FREEZE)];
     watch.prints_of(&expected).await;
-    exporter.is_saved(&file).await;
-    watch.terminate().await;
+    exporter.ends(watch, &file).await;
 
     exporter.now([]);
     exporter.observes("ended").await;
@@ -44,8 +49,7 @@ async fn a_later_run_prints_what_has_changed_since() {
     watch
         .prints_of(&[("ended", REBOOT), ("ended", FREEZE)])
         .await;
-    exporter.is_saved(&file).await;
-    watch.terminate().await;
+    exporter.ends(watch, &file).await;
 
     // Nothing is printed again: the next line is that of a new event.
     exporter.now([reboot(&json!({"EventId": "NEW"}))]);
@@ -56,9 +60,7 @@ async fn a_later_run_prints_what_has_changed_since() {
 
 #[tokio::test]
 async fn a_line_that_could_not_be_written_is_printed_by_the_next_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("watch.json");
-    let since = format!("--since={}", file.display());
+    let (_folder, file, since) = since_file();
     let exporter = Exporter::start([scheduled()]).await;
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -112,15 +114,12 @@ async fn an_unreadable_file_is_kept_under_another_name_and_the_run_begins_anew()
         &"\0".repeat(200),
         &"x".repeat(100_000),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("watch.json");
+        let (folder, file, since) = since_file();
         fs::write(&file, content).unwrap();
-        let since = format!("--since={}", file.display());
         let mut watch = exporter.watch(&[&since]);
         watch.process.says("beginning anew").await;
         watch.prints(&["pending"]).await;
-        exporter.is_saved(&file).await;
-        watch.terminate().await;
+        exporter.ends(watch, &file).await;
         let names = fs::read_dir(&folder).unwrap().map(|it| it.unwrap().path());
         let is_kept = |path: &PathBuf| path.to_string_lossy().contains("watch.json.unreadable-");
         let kept: Vec<_> = names.filter(is_kept).collect();
@@ -152,9 +151,7 @@ async fn a_path_that_cannot_be_used_is_a_wrong_flag() {
 
 #[tokio::test]
 async fn a_second_watch_with_the_same_file_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("watch.json");
-    let since = format!("--since={}", file.display());
+    let (_folder, file, since) = since_file();
     let exporter = Exporter::start([scheduled()]).await;
     let first = exporter.watch(&[&since]);
     first.prints(&["pending"]).await;
@@ -217,9 +214,7 @@ fn set_clock_back(file: &Path) {
 
 #[tokio::test]
 async fn the_numbers_of_an_exporter_with_a_state_directory_go_on_whatever_the_clock_does() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("watch.json");
-    let since = format!("--since={}", file.display());
+    let (folder, file, since) = since_file();
     let state = folder.path().join("state");
     let state = format!("--state.directory={}", state.display());
     let exporter = Exporter::start_with([scheduled()], &[&state]).await;
@@ -230,9 +225,12 @@ async fn the_numbers_of_an_exporter_with_a_state_directory_go_on_whatever_the_cl
     let mut exporter = exporter
         .restart(&mut watch, &[&state], [reboot(&moved)])
         .await;
+    watch.process.says("is read again").await;
     watch.prints(&["pending", "rescheduled"]).await;
-    exporter.is_saved(&file).await;
-    watch.terminate().await;
+    let log = watch.process.log();
+    assert_eq!(log.lines().count(), 2, "{log}");
+    assert!(log.lines().next().unwrap().contains("cannot be read"));
+    exporter.ends(watch, &file).await;
     let freeze = reboot(&json!({"EventId": FREEZE, "EventType": "Freeze"}));
     exporter.now([freeze]);
     exporter.observes("announced").await;
@@ -240,8 +238,7 @@ async fn the_numbers_of_an_exporter_with_a_state_directory_go_on_whatever_the_cl
     watch
         .prints_of(&[("ended", REBOOT), ("announced", FREEZE)])
         .await;
-    exporter.is_saved(&file).await;
-    watch.terminate().await;
+    exporter.ends(watch, &file).await;
 
     let mut other = exporter.watch(&[]);
     other.prints_of(&[("pending", FREEZE)]).await;
@@ -260,9 +257,7 @@ async fn the_numbers_of_an_exporter_with_a_state_directory_go_on_whatever_the_cl
 /// Its numbers begin anew, and mean nothing beside those of the file.
 #[tokio::test]
 async fn a_later_run_says_that_an_exporter_without_its_state_has_lost_what_happened() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("watch.json");
-    let since = format!("--since={}", file.display());
+    let (_folder, file, since) = since_file();
     let exporter = Exporter::start([scheduled()]).await;
     let watch = exporter.watch(&[&since]);
     watch.prints(&["pending"]).await;

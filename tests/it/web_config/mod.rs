@@ -73,6 +73,11 @@ impl Protected {
         Client::tls(&self.address, &self.pki, tls)
     }
 
+    fn has_errors(&self, count: usize) {
+        let log = self.process.log();
+        assert_eq!(self.logged("level=error"), count, "{log}");
+    }
+
     /// Log lines with these words.
     fn logged(&self, words: &str) -> usize {
         let log = self.process.log();

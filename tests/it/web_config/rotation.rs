@@ -113,12 +113,7 @@ async fn users_rotate_under_scrapes_without_a_failed_one() {
     }
     let problems = scrapes.stop().await;
     assert!(problems.is_empty(), "{problems:?}");
-    assert_eq!(
-        exporter.logged("level=error"),
-        0,
-        "{}",
-        exporter.process.log()
-    );
+    exporter.has_errors(0);
     let removed = basic("other0", "other0");
     assert_eq!(exporter.tls().status("/metrics", &[&removed]).await, 401);
 }
@@ -188,12 +183,7 @@ async fn while_the_files_are_not_valid_connections_are_refused_with_one_log_line
         }
         until_refused(&mut exporter, words).await;
         assert!(client.get("/-/healthy", &[]).await.is_err(), "{words}");
-        assert_eq!(
-            exporter.logged("level=error"),
-            1,
-            "{}",
-            exporter.process.log()
-        );
+        exporter.has_errors(1);
         // A connection that exists does not need the certificate, but the settings.
         let response = client::request(kept, "/metrics", &[]).await.unwrap();
         let needs_settings = !words.contains("certificate") && !words.contains("belong");
@@ -211,12 +201,7 @@ async fn while_the_files_are_not_valid_connections_are_refused_with_one_log_line
             .process
             .says("web configuration is valid again")
             .await;
-        assert_eq!(
-            exporter.logged("level=error"),
-            1,
-            "{}",
-            exporter.process.log()
-        );
+        exporter.has_errors(1);
     }
 }
 
@@ -246,12 +231,7 @@ async fn without_tls_requests_are_refused_and_probes_answered() {
         overwrite(&exporter.pki, "web.yml", &config);
         assert_eq!(client.status("/metrics", &[&right]).await, 200);
         assert_eq!(client.status("/metrics", &[]).await, 401);
-        assert_eq!(
-            exporter.logged("level=error"),
-            1,
-            "{}",
-            exporter.process.log()
-        );
+        exporter.has_errors(1);
     }
 }
 
