@@ -1,10 +1,17 @@
-//! JSON of a bounded size.
+//! JSON that is escaped for a terminal, and JSON of a bounded size.
 
 use std::io::{self, Write};
 
 use serde::ser::{Error as _, Serialize};
 
 use crate::base::text::escape_json;
+
+/// Indented, with a line break at the end, and escaped for a terminal.
+pub(crate) fn to_text<T: Serialize>(value: &T) -> serde_json::Result<String> {
+    let mut json = serde_json::to_string_pretty(value)?;
+    json.push('\n');
+    Ok(escape_json(json))
+}
 
 /// Escaped for a terminal. `None` if the JSON would be longer than `max` bytes, of which no more are kept meanwhile.
 pub(crate) fn to_vec_up_to<T: Serialize>(

@@ -8,37 +8,27 @@ use crate::base::label::label_values;
 pub(super) const MAX_ANOMALIES: usize = 64;
 
 label_values! {
-    /// Values of the label `kind`.
+    /// Values of the label `kind`. Those with the name of a member say that it is missing, too long or of another type.
     pub enum AnomalyKind {
         /// An entry of `Events` contradicts another one, itself, or an earlier document. The event is never approved.
         Contradiction = "contradiction",
-        /// `Description` is too long or not a string.
         Description = "description",
         /// Two entries have the same id: the first one counts, and the document neither ends nor approves the event.
         DuplicateEvent = "duplicate_event",
         /// The document or an entry of `Events` has two members of one name; the last one counts.
         DuplicateMember = "duplicate_member",
-        /// `DurationInSeconds` is not a whole number of seconds.
         Duration = "duration",
         /// Only empty bodies for so long that they were accepted as "no events".
         EmptyBody = "empty_body",
-        /// The body is not UTF-8.
         Encoding = "encoding",
         /// An entry of `Events` could not be read, or more events are pending than are tracked.
         Event = "event",
-        /// `EventSource` is too long or not a string.
         EventSource = "event_source",
-        /// `EventStatus` is missing, too long or not a string.
         EventStatus = "event_status",
-        /// `EventType` is missing, too long or not a string.
         EventType = "event_type",
-        /// `DocumentIncarnation` is missing or not a whole number.
         Incarnation = "incarnation",
-        /// `NotBefore` is not a time.
         NotBefore = "not_before",
-        /// `ResourceType` is too long or not a string.
         ResourceType = "resource_type",
-        /// `Resources` is missing, has too many or too long names, or is not an array of strings.
         Resources = "resources",
         /// A started event is reported as scheduled again.
         StatusRegressed = "status_regressed",
@@ -80,7 +70,6 @@ impl Anomalies {
         }
     }
 
-    /// Adds those of `other`.
     pub(crate) fn extend(&mut self, other: &Self) {
         for anomaly in &other.described {
             self.add(anomaly.kind, anomaly.detail.clone());

@@ -7,25 +7,34 @@
 //! Format: <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#query-for-events>.
 
 mod anomaly;
-mod event;
-mod raw;
-mod unreadable;
+mod event_parser;
+mod json_object;
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use serde_json::value::RawValue;
 
-pub(crate) use self::raw::excerpt;
-pub use self::{
-    anomaly::{Anomalies, Anomaly, AnomalyKind},
-    raw::ParseError,
-    unreadable::Unreadable,
+pub use self::anomaly::{Anomalies, Anomaly, AnomalyKind};
+use self::json_object::JsonObject;
+use crate::{
+    azure::event::{Event, EventId},
+    base::text,
 };
-use crate::azure::event::{Event, EventId};
 
 /// Far more events than a placement group can have. Further entries, also of known events, count as unreadable, so that
 /// their events do not end.
 pub(crate) const MAX_EVENTS: usize = 10_000;
+
+/// Why a body is not a document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseError {
+    /// For example a captive portal's page or a truncated body.
+    #[error("not JSON: {0}")]
+    Json(String),
+    /// For example an error object, `{}`, `null` or `"Events": null`.
+    #[error("JSON, but not a scheduled-events document: {0}")]
+    Shape(String),
+}
 
 /// A scheduled-events document.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -53,6 +62,17 @@ impl Document {
     }
 }
 
+/// The unreadable entries of one document. A missing event may be one of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Unreadable {
+    /// The number of entries.
+    pub entries: usize,
+    /// The ids that they have.
+    pub(crate) ids: BTreeSet<EventId>,
+    /// One has no readable id: it may be any event.
+    pub(crate) has_unidentified: bool,
+}
+
 /// The result of a successful poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
@@ -69,21 +89,27 @@ pub enum Answer {
 pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
     let mut builder = DocumentBuilder::default();
     let text = String::from_utf8_lossy(body);
-    if matches!(text, std::borrow::Cow::Owned(_)) {
+    if matches!(text, Cow::Owned(_)) {
         builder.anomalies.add(
             AnomalyKind::Encoding,
             "the body is not UTF-8; invalid bytes were replaced with U+FFFD",
         );
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let root = raw::root(text)?;
+    let value: &RawValue =
+        serde_json::from_str(text).map_err(|error| ParseError::Json(error.to_string()))?;
+    let shape = |why| ParseError::Shape(format!("{why}; it begins {}", excerpt(value.get())));
+    let root = JsonObject::read(value).ok_or_else(|| shape("it is not an object".to_owned()));
+    let mut root = root?;
+    let entries = entries(&mut root).map_err(shape)?;
     for name in &root.duplicates {
         let detail = format!("{} occurs twice in the document", excerpt(name));
         builder.anomalies.add(AnomalyKind::DuplicateMember, detail);
     }
-    let incarnation = event::incarnation(root.incarnation, &mut builder.anomalies);
+    let incarnation = root.take("DocumentIncarnation");
+    let incarnation = event_parser::incarnation(incarnation, &mut builder.anomalies);
     builder.document.incarnation = incarnation;
-    for entry in root.events {
+    for entry in entries {
         builder.add(entry);
     }
     let (mut document, anomalies) = builder.finish();
@@ -94,31 +120,53 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
     Ok((document, anomalies))
 }
 
+/// The entries of `Events`. The error says why there are none.
+fn entries<'a>(root: &mut JsonObject<'a>) -> Result<Vec<&'a RawValue>, String> {
+    if let Some((name, _)) = root.members.iter().find(|(name, _)| is_misspelt(name)) {
+        return Err(format!("it has a member called {}", excerpt(name)));
+    }
+    if root.duplicates.contains("Events") {
+        return Err("it has two members called Events".to_owned());
+    }
+    let events = root.take("Events").ok_or("it has no Events")?;
+    serde_json::from_str(events.get()).map_err(|_| "its Events is not an array".to_owned())
+}
+
+/// Whether the name of a root member differs from a documented one only in case, or in characters that are neither
+/// letters nor digits. Nobody knows which of the two has the events.
+fn is_misspelt(name: &str) -> bool {
+    let letters: String = name.chars().filter(|c| c.is_alphanumeric()).collect();
+    let mut documented = ["Events", "DocumentIncarnation"].into_iter();
+    documented.any(|it| it != name && it.eq_ignore_ascii_case(&letters))
+}
+
 #[derive(Default)]
 struct DocumentBuilder {
     document: Document,
     anomalies: Anomalies,
     /// The ids in `document.events`.
     known: BTreeSet<EventId>,
-    /// Readable entries.
-    entries: usize,
 }
 
 impl DocumentBuilder {
     fn add(&mut self, entry: &RawValue) {
-        let read = if self.entries < MAX_EVENTS {
-            event::read(entry, &mut self.anomalies)
+        let read = if self.known.len() < MAX_EVENTS {
+            event_parser::read(entry, &mut self.anomalies)
         } else {
             Err(format!("more than {MAX_EVENTS} entries"))
         };
         let (event, untrusted) = match read {
             Ok(read) => read,
             Err(detail) => {
-                self.document.unreadable.add(entry);
+                let unreadable = &mut self.document.unreadable;
+                unreadable.entries += 1;
+                match unreadable_id(entry) {
+                    Some(id) => drop(unreadable.ids.insert(id)),
+                    None => unreadable.has_unidentified = true,
+                }
                 return self.anomalies.add(AnomalyKind::Event, detail);
             }
         };
-        self.entries += 1;
         let id = event.id.clone();
         if let Some(why) = untrusted {
             self.contradict(&id, &why);
@@ -141,23 +189,45 @@ impl DocumentBuilder {
 
     fn finish(mut self) -> (Document, Anomalies) {
         // An unreadable entry that has the id of a readable one may contradict it.
-        let unreadable = std::mem::take(&mut self.document.unreadable.ids);
-        for id in self
-            .known
-            .intersection(&unreadable)
-            .cloned()
-            .collect::<Vec<_>>()
-        {
+        let both = self.known.intersection(&self.document.unreadable.ids);
+        for id in both.cloned().collect::<Vec<_>>() {
             self.contradict(&id, "another entry with its id cannot be read");
         }
-        self.document.unreadable.ids = unreadable;
         (self.document, self.anomalies)
     }
+}
+
+/// The `EventId` or `Id` of an entry, in any case. A member such as `VmId` has the id of something else.
+fn unreadable_id(entry: &RawValue) -> Option<EventId> {
+    let object = JsonObject::read(entry)?;
+    let is_id =
+        |name: &str| name.eq_ignore_ascii_case("EventId") || name.eq_ignore_ascii_case("Id");
+    let mut ids = object
+        .members
+        .iter()
+        .filter(|(name, _)| is_id(name))
+        .filter_map(|(name, value)| {
+            let id: String = serde_json::from_str(value.get()).ok()?;
+            let is_given = !id.trim().is_empty() && !object.duplicates.contains(name);
+            is_given.then(|| EventId::new(&id))
+        });
+    let first = ids.next()?;
+    // With two ids it is not known which of two events it is.
+    ids.all(|id| id == first).then_some(first)
+}
+
+/// The beginning of untrusted text for the description of an anomaly, safe for a log line.
+pub(crate) fn excerpt(text: &str) -> String {
+    const MAX_CHARS: usize = 80;
+    text::excerpt(text, MAX_CHARS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const A: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
+    const B: &str = "602D9444-D2CD-49C7-8624-8643E7171297";
 
     #[test]
     fn the_first_entry_of_an_id_counts() {
@@ -219,5 +289,46 @@ mod tests {
             (&AnomalyKind::Resources, &1),
         ];
         assert_eq!(suppressed, expected);
+    }
+
+    fn unreadable(entries: &str) -> Unreadable {
+        let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{entries}]}}"#);
+        parse(body.as_bytes()).unwrap().0.unreadable
+    }
+
+    #[test]
+    fn an_entry_is_the_event_whose_id_it_has() {
+        for entry in [
+            format!(r#"{{"Id":"{A}"}}"#),
+            format!(r#"{{"eventid":"{}"}}"#, A.to_lowercase()),
+            format!(r#"{{"EventId":7,"ID":"{A}"}}"#),
+            format!(r#"{{"id":"{A}","eventId":"{A}","VmId":"{B}"}}"#),
+        ] {
+            let unreadable = unreadable(&entry);
+            let ids: Vec<_> = unreadable.ids.into_iter().collect();
+            assert_eq!(ids, [EventId::new(A)], "{entry}");
+            assert!(!unreadable.has_unidentified, "{entry}");
+        }
+    }
+
+    #[test]
+    fn an_entry_without_a_readable_id_is_unidentified() {
+        for entry in [
+            r#"{"EventId":7}"#,
+            "null",
+            r#""7B1E04C9-52DA-4F6E-9C38-A40D7E91B265""#,
+            r#"{"EventId":" "}"#,
+            r#"{"EventId":["7B1E04C9-52DA-4F6E-9C38-A40D7E91B265"]}"#,
+            r#"{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventId":"a"}"#,
+            r#"{"Id":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","ID":"a"}"#,
+            r#"{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265\ud800"}"#,
+            r#"{"EventType":"Freeze"}"#,
+            r#"{"EventId":7,"VmId":"3F2504E0-4F89-41D3-9A0C-0305E82C3301"}"#,
+        ] {
+            let unreadable = unreadable(entry);
+            assert!(unreadable.has_unidentified, "{entry}");
+            assert!(unreadable.ids.is_empty(), "{entry}");
+        }
+        assert!(!unreadable("").has_unidentified);
     }
 }

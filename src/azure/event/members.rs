@@ -6,10 +6,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
 
 use super::{Event, EventId, Source};
-use crate::base::{
-    text::{escape_json, label_value},
-    time::Timestamp,
-};
+use crate::base::{text::label_value, time::Timestamp};
 
 pub(crate) struct Member {
     /// In a document.
@@ -111,13 +108,6 @@ impl Member {
         };
         (self.label, value)
     }
-}
-
-/// Indented, with a line break at the end, and escaped for a terminal.
-pub(crate) fn to_text<T: Serialize>(value: &T) -> serde_json::Result<String> {
-    let mut json = serde_json::to_string_pretty(value)?;
-    json.push('\n');
-    Ok(escape_json(json))
 }
 
 /// An event with Azure's names, and its undocumented members verbatim.

@@ -43,7 +43,7 @@ mod scope;
 pub(crate) const UNREADABLE: &str = "Unknown";
 
 pub(crate) use self::event_type::{Impact, Severity};
-pub(crate) use self::members::{AzureForm, Member, MemberValue, serialize_members, to_text};
+pub(crate) use self::members::{AzureForm, Member, MemberValue, serialize_members};
 pub(crate) use self::scope::{is_same_vm, resource_name, scope_of};
 pub use self::{
     event_type::EventType,

@@ -12,10 +12,11 @@ use super::query::{self, OwnVm};
 use crate::{
     azure::{
         document::Document,
-        event::{self, AzureForm, Event, EventId, EventScope, Source, Status, resource_name},
+        event::{AzureForm, Event, EventId, EventScope, Source, Status, resource_name},
         imds::Client,
     },
     base::{
+        json,
         text::sanitize,
         time::{Clock, Timestamp, in_words},
     },
@@ -148,7 +149,7 @@ fn is_unchanged(shown: &Event, event: &Event) -> bool {
 fn report(results: &[(&Event, ApproveOutcome)], output: Output) -> Result<String, CommandError> {
     let line = |&(event, result): &(&Event, ApproveOutcome)| match output {
         Output::Table => Ok(sentence(event, result)),
-        Output::Json => event::to_text(&Report {
+        Output::Json => json::to_text(&Report {
             result,
             event: AzureForm(event),
         }),

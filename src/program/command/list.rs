@@ -9,10 +9,11 @@ use super::query::{self, OwnVm};
 use crate::{
     azure::{
         document::Document,
-        event::{self, AzureForm, Event, EventScope, Source, VmNames, resource_name},
+        event::{AzureForm, Event, EventScope, Source, VmNames, resource_name},
         imds::Client,
     },
     base::{
+        json,
         text::{excerpt, sanitize},
         time::{Clock, Timestamp, in_words},
     },
@@ -57,7 +58,7 @@ pub(super) async fn run(flags: &QueryFlags) -> Result<String, CommandError> {
                     "no events yet: they may take five minutes to appear if no client has polled for a day"
                 );
             }
-            event::to_text(&Listing {
+            json::to_text(&Listing {
                 document_incarnation: document.incarnation,
                 unreadable_entries: document.unreadable.entries,
                 warming_up: until.is_some(),

@@ -18,6 +18,7 @@ use crate::{
         event::{self, EventScope, Status},
     },
     base::{
+        json::to_text,
         text::escape_json,
         time::{Moment, Timestamp},
     },
@@ -35,7 +36,7 @@ pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<Strin
     let context = EventContext::new(snapshot);
     let events = snapshot.events.iter();
     let events = events.map(|tracked| EventEntry::current(tracked, &context, now));
-    event::to_text(&EventList {
+    to_text(&EventList {
         members: members(snapshot, now),
         events: events.collect(),
     })

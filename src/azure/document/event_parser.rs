@@ -7,7 +7,8 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     anomaly::{Anomalies, AnomalyKind},
-    raw::{Object, excerpt},
+    excerpt,
+    json_object::JsonObject,
 };
 use crate::{
     azure::event::{
@@ -38,14 +39,10 @@ const NEVER_A_STATUS: [&str; 3] = ["Completed", "Canceled", "Ended"];
 pub(super) fn incarnation(value: Option<&RawValue>, anomalies: &mut Anomalies) -> Option<i64> {
     let incarnation = value.and_then(integer);
     if incarnation.is_none() {
-        let problem = value.map_or_else(
-            || "is missing".to_owned(),
-            |value| format!("is {}", excerpt(value.get())),
-        );
-        anomalies.add(
-            AnomalyKind::Incarnation,
-            format!("DocumentIncarnation {problem}"),
-        );
+        let shown = value.map(|value| format!("is {}", excerpt(value.get())));
+        let problem = shown.as_deref().unwrap_or("is missing");
+        let detail = format!("DocumentIncarnation {problem}");
+        anomalies.add(AnomalyKind::Incarnation, detail);
     }
     incarnation
 }
@@ -57,7 +54,7 @@ pub(super) fn read(
     anomalies: &mut Anomalies,
 ) -> Result<(Event, Option<String>), String> {
     let shown = excerpt(entry.get());
-    let mut object = Object::read(entry)
+    let mut object = JsonObject::read(entry)
         .ok_or_else(|| format!("an entry of Events cannot be read as an object: {shown}"))?;
     let untrusted = remove_ambiguous(&mut object, &shown, anomalies);
     let id = object.take("EventId").and_then(string);
@@ -71,17 +68,17 @@ pub(super) fn read(
         untrusted,
         anomalies,
     };
-    let event_type = EventType::new(&reader.required(AnomalyKind::EventType, "EventType"));
+    let event_type = reader.text(AnomalyKind::EventType, "EventType", true);
     let status = reader.status();
-    let source = reader.text(AnomalyKind::EventSource, "EventSource");
-    let resource_type = reader.text(AnomalyKind::ResourceType, "ResourceType");
+    let source = reader.text(AnomalyKind::EventSource, "EventSource", false);
+    let resource_type = reader.text(AnomalyKind::ResourceType, "ResourceType", false);
     let is_given = |text: &String| !text.is_empty();
     let (resources, has_more_resources) = reader.resources();
     let not_before = reader.not_before();
     let (duration_seconds, is_duration_unknown) = reader.duration();
     let event = Event {
         id: EventId::new(&id),
-        event_type,
+        event_type: EventType::new(event_type.as_deref().unwrap_or(UNREADABLE)),
         status,
         source: source.filter(is_given).map(|source| Source::new(&source)),
         resource_type: resource_type.filter(is_given).map(Into::into),
@@ -91,7 +88,7 @@ pub(super) fn read(
         duration_seconds,
         is_duration_unknown,
         description: reader
-            .text(AnomalyKind::Description, "Description")
+            .text(AnomalyKind::Description, "Description", false)
             .map(Into::into),
         unknown_members: reader.unknown_members(),
     };
@@ -101,7 +98,7 @@ pub(super) fn read(
 /// Records members that occur twice, and removes those whose names differ from a documented one only in case: many
 /// decoders take one for the other. Returns why the entry cannot be trusted.
 fn remove_ambiguous(
-    object: &mut Object<'_>,
+    object: &mut JsonObject<'_>,
     shown: &str,
     anomalies: &mut Anomalies,
 ) -> Option<String> {
@@ -127,7 +124,7 @@ fn remove_ambiguous(
 /// Removes the members of one event as they are read.
 struct EventReader<'r, 'a> {
     id: &'r str,
-    object: &'r mut Object<'a>,
+    object: &'r mut JsonObject<'a>,
     untrusted: Option<String>,
     anomalies: &'r mut Anomalies,
 }
@@ -149,16 +146,18 @@ impl<'a> EventReader<'_, 'a> {
         self.report(kind, name, &format!("is {}", excerpt(value.get())));
     }
 
-    fn text(&mut self, kind: AnomalyKind, name: &str) -> Option<String> {
-        let value = self.take(name)?;
-        let text = string(value);
-        if text.is_none() {
+    fn text(&mut self, kind: AnomalyKind, name: &str, is_required: bool) -> Option<String> {
+        let Some(value) = self.take(name) else {
+            if is_required {
+                self.report(kind, name, "is missing");
+            }
+            return None;
+        };
+        let is_given = |text: &String| !is_required || !text.trim().is_empty();
+        let Some(text) = string(value).filter(is_given) else {
             self.report_value(kind, name, value);
-        }
-        text.map(|text| self.bounded(kind, name, text))
-    }
-
-    fn bounded(&mut self, kind: AnomalyKind, name: &str, text: String) -> String {
+            return None;
+        };
         let max = match kind {
             AnomalyKind::Description => MAX_DESCRIPTION,
             _ => MAX_NAME,
@@ -167,25 +166,15 @@ impl<'a> EventReader<'_, 'a> {
             let length = text.len();
             self.report(kind, name, &format!("has {length} bytes, {max} are kept"));
         }
-        cut(text, max)
-    }
-
-    fn required(&mut self, kind: AnomalyKind, name: &str) -> String {
-        match self.take(name) {
-            Some(value) => match string(value).filter(|text| !text.trim().is_empty()) {
-                Some(text) => return self.bounded(kind, name, text),
-                None => self.report_value(kind, name, value),
-            },
-            None => self.report(kind, name, "is missing"),
-        }
-        UNREADABLE.to_owned()
+        Some(cut(text, max))
     }
 
     fn status(&mut self) -> Status {
-        let status = self.required(AnomalyKind::EventStatus, "EventStatus");
+        let status = self.text(AnomalyKind::EventStatus, "EventStatus", true);
+        let status = status.as_deref().unwrap_or(UNREADABLE);
         let mut never = NEVER_A_STATUS.iter();
         if !never.any(|never| status.eq_ignore_ascii_case(never)) {
-            return Status::new(&status);
+            return Status::new(status);
         }
         let problem = format!("is {status}, although the event is listed");
         self.report(AnomalyKind::EventStatus, "EventStatus", &problem);
@@ -207,10 +196,7 @@ impl<'a> EventReader<'_, 'a> {
             return (name.map(|name| vec![cut(name, MAX_NAME).into()]), false);
         };
         // Not collected: there may be millions.
-        let names = || {
-            let names = entries.iter().filter_map(|entry| string(entry));
-            names.filter(is_name)
-        };
+        let names = || entries.iter().filter_map(|it| string(it).filter(is_name));
         let readable = names().count();
         if readable < entries.len() || names().any(|name| name.len() > MAX_NAME) {
             self.reject_resources(value);
@@ -219,12 +205,15 @@ impl<'a> EventReader<'_, 'a> {
             let problem = format!("has {readable} names, {MAX_RESOURCES} are kept");
             self.report(kind, member, &problem);
         }
-        let kept = names().take(MAX_RESOURCES);
-        let mut kept: Vec<Box<str>> = kept.map(|name| cut(name, MAX_NAME).into()).collect();
-        let has_more = kept.len() < entries.len();
+        let has_more = readable.min(MAX_RESOURCES) < entries.len();
         // One VM in two spellings is one VM.
-        let mut known = HashSet::with_capacity(kept.len());
-        kept.retain(|name| known.insert(resource_name(name).to_ascii_lowercase()));
+        let mut known = HashSet::new();
+        let is_new = |name: &Box<str>| known.insert(resource_name(name).to_ascii_lowercase());
+        let kept = names().take(MAX_RESOURCES);
+        let kept: Vec<Box<str>> = kept
+            .map(|name| cut(name, MAX_NAME).into())
+            .filter(is_new)
+            .collect();
         // A list without any readable name says no more than a missing one.
         let is_known = !kept.is_empty() || entries.is_empty();
         (is_known.then_some(kept), is_known && has_more)
@@ -242,10 +231,8 @@ impl<'a> EventReader<'_, 'a> {
             return None;
         }
         // Year 1 and the Unix epoch are the zero values of time types in other languages.
-        let at = text
-            .as_deref()
-            .and_then(Timestamp::parse)
-            .filter(|at| *at > Timestamp::UNIX_EPOCH);
+        let is_given = |at: &Timestamp| *at > Timestamp::UNIX_EPOCH;
+        let at = text.and_then(|text| Timestamp::parse(&text).filter(is_given));
         if at.is_none() {
             self.report_value(AnomalyKind::NotBefore, "NotBefore", value);
         }
