@@ -5,7 +5,7 @@ use std::{
     fmt,
     fs::{self, TryLockError},
     io::{self, Read, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use crate::base::system;
@@ -18,7 +18,6 @@ pub trait Filesystem: fmt::Debug + Send {
     fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()>;
     /// Appends to a file of exactly this length, and syncs it. A failure may leave a part of the lines.
     fn append(&mut self, path: &Path, length: u64, lines: &[u8]) -> io::Result<()>;
-    /// Renames a file atomically.
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&mut self, path: &Path) -> io::Result<()>;
     /// Makes created, renamed and removed names in a directory durable.
@@ -34,16 +33,7 @@ impl Filesystem for OsFilesystem {
     }
 
     fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = system::private_file()
-            .write(true)
-            .create_new(true)
-            .open(path)?;
-        file.write_all(content)?;
-        file.sync_all()
+        create(path, content)?.sync_all()
     }
 
     fn append(&mut self, path: &Path, length: u64, lines: &[u8]) -> io::Result<()> {
@@ -67,6 +57,20 @@ impl Filesystem for OsFilesystem {
     fn sync_directory(&mut self, directory: &Path) -> io::Result<()> {
         system::sync_directory(directory)
     }
+}
+
+/// Writes a new file with mode 0600 in place of any other one.
+pub(crate) fn create(path: &Path, content: &[u8]) -> io::Result<fs::File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = system::private_file()
+        .write(true)
+        .create_new(true)
+        .open(path)?;
+    file.write_all(content)?;
+    Ok(file)
 }
 
 fn read_regular(file: &fs::File, max: u64) -> io::Result<Vec<u8>> {
@@ -111,20 +115,22 @@ pub(crate) fn read_given(path: &Path, max: u64) -> Result<Vec<u8>, String> {
 /// Editors of Windows put it before UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// What is appended to the name of a file while it is written.
-pub(crate) const DRAFT_SUFFIX: &str = ".new";
+/// The name of a file while it is written.
+pub(crate) fn draft(path: &Path) -> PathBuf {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    draft.into()
+}
 
 /// Replaces a file as a whole: after a crash it has the old content or the new, and once this returns, the new.
 pub fn replace(files: &mut dyn Filesystem, path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(DRAFT_SUFFIX);
-    let draft = Path::new(&draft);
+    let draft = draft(path);
     let written = files
-        .write(draft, content)
-        .and_then(|()| files.rename(draft, path));
+        .write(&draft, content)
+        .and_then(|()| files.rename(&draft, path));
     if let Err(error) = written {
         // On a full disk a part of the file would take space from others. The next replacement overwrites it otherwise.
-        files.remove(draft).ok();
+        files.remove(&draft).ok();
         return Err(error);
     }
     match path.parent() {

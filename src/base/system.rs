@@ -1,18 +1,117 @@
 //! Platform differences: signals, delays of the process, the boot id, file descriptors, closed pipes, private files,
 //! durable renames, the watchdog of systemd.
 
-use std::io;
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 pub(crate) use self::platform::{
-    ProcessDelays, Signals, boot_id, ignore_file_size_signal, is_named, is_stdout_missing,
-    make_private_directory, make_readable_for_all, max_open_files, notify_running, private_file,
-    readable_file, stdout_closed, sync_directory, watchdog_timeout,
+    Signals, boot_id, is_named, make_private_directory, make_readable_for_all, private_file,
+    readable_file, stdout_closed, watchdog_timeout,
 };
 
 /// True if nobody reads the pipe that was written.
 pub fn is_closed_pipe(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::BrokenPipe
-        || error.raw_os_error() == Some(platform::PIPE_NOT_CONNECTED)
+    /// Has no kind in the standard library.
+    const ERROR_PIPE_NOT_CONNECTED: i32 = 233;
+    let is_unconnected = cfg!(windows) && error.raw_os_error() == Some(ERROR_PIPE_NOT_CONNECTED);
+    is_unconnected || error.kind() == io::ErrorKind::BrokenPipe
+}
+
+/// The number of files that this process may have open at a time, on Linux: the soft limit. Windows has no limit of this
+/// kind.
+pub(crate) fn max_open_files() -> Option<usize> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let values = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    values.split_whitespace().next()?.parse().ok()
+}
+
+/// Makes creations, renames and removals in a directory durable.
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+    // NTFS journals metadata in order and has no fsync for directories.
+    if cfg!(windows) {
+        return Ok(());
+    }
+    File::open(directory)?.sync_all()
+}
+
+/// True if the process was started without stdout (`>&-`); not known on Windows. The standard library has opened
+/// `/dev/null` in its place, for reading and writing, as nobody does who redirects an output.
+pub(crate) fn is_stdout_missing() -> bool {
+    const O_ACCMODE: i32 = 0o3;
+    const O_RDWR: i32 = 0o2;
+    let is_null = fs::read_link("/proc/self/fd/1").is_ok_and(|path| path == *"/dev/null");
+    let info = fs::read_to_string("/proc/self/fdinfo/1").unwrap_or_default();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+    is_null && flags.is_some_and(|flags| flags & O_ACCMODE == O_RDWR)
+}
+
+/// Ignores the signal about a file that has reached its size limit (`RLIMIT_FSIZE`), which ends the process by default.
+/// The write returns an error. Needs a tokio runtime only for this call: the handler does nothing, and stays installed
+/// when the receiver is dropped.
+pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
+    #[cfg(unix)]
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(libc::SIGXFSZ))
+        .map(drop)?;
+    Ok(())
+}
+
+/// Tells systemd, if it has started this process, that the start is complete and that the process does not hang. The
+/// module `service` tells the service manager of Windows.
+pub(crate) fn notify_running() {
+    #[cfg(unix)]
+    sd_notify::notify(&[
+        sd_notify::NotifyState::Ready,
+        sd_notify::NotifyState::Watchdog,
+    ])
+    .ok();
+}
+
+/// What kept this process from running. Nothing is known on Windows.
+#[derive(Debug)]
+pub(crate) struct ProcessDelays {
+    continued: Arc<AtomicBool>,
+    waited: Duration,
+}
+
+impl ProcessDelays {
+    /// Listens to SIGCONT, which continues a stopped process.
+    pub(crate) fn watch() -> Self {
+        let continued = Arc::new(AtomicBool::new(false));
+        // Without it, a stop looks like an interruption of the VM.
+        #[cfg(unix)]
+        signal_hook::flag::register(libc::SIGCONT, Arc::clone(&continued)).ok();
+        let waited = run_queue_wait();
+        Self { continued, waited }
+    }
+
+    /// Since the last call: how long this thread waited for a processor, and whether the process was stopped.
+    pub(crate) fn take(&mut self) -> (Duration, bool) {
+        let before = std::mem::replace(&mut self.waited, run_queue_wait());
+        let was_stopped = self.continued.swap(false, Ordering::Relaxed);
+        (self.waited.saturating_sub(before), was_stopped)
+    }
+}
+
+/// How long this thread has waited for a processor, on Linux: the second number of
+/// <https://docs.kernel.org/scheduler/sched-stats.html#proc-pid-schedstat>, in nanoseconds.
+fn run_queue_wait() -> Duration {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text
+        .split_whitespace()
+        .nth(1)
+        .and_then(|it| it.parse().ok());
+    nanos.map_or(Duration::ZERO, Duration::from_nanos)
 }
 
 #[cfg(unix)]
@@ -26,14 +125,9 @@ mod platform {
             unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt as _},
         },
         path::Path,
-        sync::{
-            Arc,
-            atomic::{AtomicBool, Ordering},
-        },
         time::Duration,
     };
 
-    use sd_notify::NotifyState;
     use tokio::{
         io::Interest,
         net::unix::pipe::Sender,
@@ -44,22 +138,6 @@ mod platform {
     pub(crate) fn boot_id() -> Option<String> {
         let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         text.split_whitespace().next().map(str::to_owned)
-    }
-
-    pub(super) const PIPE_NOT_CONNECTED: i32 = libc::EPIPE;
-
-    /// The number of files that this process may have open at a time, on Linux: the soft limit.
-    pub(crate) fn max_open_files() -> Option<usize> {
-        let limits = fs::read_to_string("/proc/self/limits").ok()?;
-        let values = limits
-            .lines()
-            .find_map(|line| line.strip_prefix("Max open files"))?;
-        values.split_whitespace().next()?.parse().ok()
-    }
-
-    /// Makes creations, renames and removals in a directory durable.
-    pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
-        File::open(directory)?.sync_all()
     }
 
     /// Options for a file that belongs to this process: only its owner can use it, a symbolic link in its place is not
@@ -98,16 +176,6 @@ mod platform {
         (open.dev(), open.ino()) == (named.dev(), named.ino())
     }
 
-    /// True if the process was started without stdout (`>&-`). The standard library has opened `/dev/null` in its place,
-    /// for reading and writing, as nobody does who redirects an output.
-    pub(crate) fn is_stdout_missing() -> bool {
-        let is_null = fs::read_link("/proc/self/fd/1").is_ok_and(|path| path == *"/dev/null");
-        let info = fs::read_to_string("/proc/self/fdinfo/1").unwrap_or_default();
-        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-        let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
-        is_null && flags.is_some_and(|flags| flags & libc::O_ACCMODE == libc::O_RDWR)
-    }
-
     /// Waits until nobody can read what is written to stdout: the other end of the pipe is closed.
     pub(crate) async fn stdout_closed() {
         let stdout = io::stdout().as_fd().try_clone_to_owned();
@@ -118,19 +186,7 @@ mod platform {
         }
     }
 
-    /// Ignores the signal about a file that has reached its size limit (`RLIMIT_FSIZE`), which ends the process by
-    /// default. The write returns an error. Needs a tokio runtime only for this call: the handler does nothing, and
-    /// stays installed when the receiver is dropped.
-    pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
-        signal(SignalKind::from_raw(libc::SIGXFSZ)).map(drop)
-    }
-
-    /// Tells systemd, if it has started this process, that the start is complete and that the process does not hang.
-    pub(crate) fn notify_running() {
-        sd_notify::notify(&[NotifyState::Ready, NotifyState::Watchdog]).ok();
-    }
-
-    /// After this time without [`notify_running`], systemd restarts the process. `None`: it does not.
+    /// After this time without [`notify_running`](super::notify_running), systemd restarts the process. `None`: it does not.
     pub(crate) fn watchdog_timeout() -> Option<Duration> {
         sd_notify::watchdog_enabled()
     }
@@ -179,42 +235,6 @@ mod platform {
         }
     }
 
-    /// What kept this process from running.
-    #[derive(Debug)]
-    pub(crate) struct ProcessDelays {
-        continued: Arc<AtomicBool>,
-        waited: Duration,
-    }
-
-    impl ProcessDelays {
-        /// Listens to SIGCONT, which continues a stopped process.
-        pub(crate) fn watch() -> Self {
-            let continued = Arc::new(AtomicBool::new(false));
-            // Without it, a stop looks like an interruption of the VM.
-            signal_hook::flag::register(libc::SIGCONT, Arc::clone(&continued)).ok();
-            let waited = run_queue_wait();
-            Self { continued, waited }
-        }
-
-        /// Since the last call: how long this thread waited for a processor, and whether the process was stopped.
-        pub(crate) fn take(&mut self) -> (Duration, bool) {
-            let before = std::mem::replace(&mut self.waited, run_queue_wait());
-            let was_stopped = self.continued.swap(false, Ordering::Relaxed);
-            (self.waited.saturating_sub(before), was_stopped)
-        }
-    }
-
-    /// How long this thread has waited for a processor, on Linux: the second number of
-    /// <https://docs.kernel.org/scheduler/sched-stats.html#proc-pid-schedstat>, in nanoseconds.
-    fn run_queue_wait() -> Duration {
-        let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-        let nanos = text
-            .split_whitespace()
-            .nth(1)
-            .and_then(|it| it.parse().ok());
-        nanos.map_or(Duration::ZERO, Duration::from_nanos)
-    }
-
     /// True if the process was started with this signal ignored.
     fn is_ignored(kind: SignalKind) -> bool {
         let bit = kind.as_raw_value() - 1;
@@ -248,19 +268,6 @@ mod platform {
         key.get_u32("BootId").ok().map(|number| number.to_string())
     }
 
-    /// `ERROR_PIPE_NOT_CONNECTED`, which has no kind in the standard library.
-    pub(super) const PIPE_NOT_CONNECTED: i32 = 233;
-
-    /// Windows has no limit of this kind.
-    pub(crate) fn max_open_files() -> Option<usize> {
-        None
-    }
-
-    /// NTFS journals metadata in order and has no fsync for directories.
-    pub(crate) fn sync_directory(_directory: &Path) -> io::Result<()> {
-        Ok(())
-    }
-
     /// Access follows the access control list of the directory.
     pub(crate) fn private_file() -> OpenOptions {
         /// Opens a symbolic link itself
@@ -291,41 +298,14 @@ mod platform {
         path.exists()
     }
 
-    /// Not known on Windows.
-    pub(crate) fn is_stdout_missing() -> bool {
-        false
-    }
-
     /// Windows tells of a closed pipe only when it is written.
     pub(crate) async fn stdout_closed() {
         std::future::pending().await
     }
 
-    /// Windows has no such signal.
-    pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
-        Ok(())
-    }
-
-    /// The module `service` tells the service manager of Windows.
-    pub(crate) fn notify_running() {}
-
     /// Windows does not watch services.
     pub(crate) fn watchdog_timeout() -> Option<Duration> {
         None
-    }
-
-    /// Not measured on Windows.
-    #[derive(Debug)]
-    pub(crate) struct ProcessDelays;
-
-    impl ProcessDelays {
-        pub(crate) fn watch() -> Self {
-            Self
-        }
-
-        pub(crate) fn take(&mut self) -> (Duration, bool) {
-            (Duration::ZERO, false)
-        }
     }
 
     #[derive(Debug)]

@@ -33,7 +33,6 @@ pub(crate) fn visible(character: char) -> char {
     }
 }
 
-/// The whole text.
 pub(crate) fn sanitize(text: &str) -> Cow<'_, str> {
     if text
         .chars()

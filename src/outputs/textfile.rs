@@ -5,8 +5,7 @@
 //! survive a crash of the system: it is not synchronised with the disk.
 
 use std::{
-    fs,
-    io::{self, ErrorKind::NotFound, Write as _},
+    fs, io,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -22,7 +21,7 @@ use super::{
     schedule::Schedule,
 };
 use crate::{
-    base::{file::DRAFT_SUFFIX, system, time::Clock, worker::Worker},
+    base::{file, system, time::Clock, worker::Worker},
     core::snapshot::Snapshot,
 };
 
@@ -111,7 +110,9 @@ impl Textfile {
         }
         let path = self.path.clone();
         let removed = self.worker.run(move || fs::remove_file(path)).await;
-        if let Some(Err(error)) = removed.filter(|it| !is_missing(it)) {
+        if let Some(Err(error)) = removed
+            && error.kind() != io::ErrorKind::NotFound
+        {
             warn!(path = %self.path.display(), %error, "the file of the metrics cannot be removed");
         }
     }
@@ -126,31 +127,15 @@ impl Textfile {
     }
 }
 
-fn is_missing(result: &io::Result<()>) -> bool {
-    result.as_ref().is_err_and(|error| error.kind() == NotFound)
-}
-
 /// The file is readable for everybody: `node_exporter` runs as another user.
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(DRAFT_SUFFIX);
-    let draft = Path::new(&draft);
-    let removed = fs::remove_file(draft);
-    if !is_missing(&removed) {
-        removed?;
-    }
-    let mut file = system::private_file()
-        .write(true)
-        .create_new(true)
-        .open(draft)?;
-    let written = file
-        .write_all(text.as_bytes())
-        .and_then(|()| system::make_readable_for_all(&file));
-    drop(file);
-    let written = written.and_then(|()| fs::rename(draft, path));
+    let draft = file::draft(path);
+    let written = file::create(&draft, text.as_bytes())
+        .and_then(|file| system::make_readable_for_all(&file))
+        .and_then(|()| fs::rename(&draft, path));
     if written.is_err() {
         // The next write removes it otherwise.
-        fs::remove_file(draft).ok();
+        fs::remove_file(&draft).ok();
     }
     written
 }

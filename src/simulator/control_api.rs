@@ -25,7 +25,6 @@ const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src '
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Responds to a request outside `/metadata`.
 pub(super) fn respond(world: &mut World, request: &Request, now: Moment) -> Response {
     world.advance(now);
     let path = request.uri().path();

@@ -56,11 +56,9 @@ pub(super) fn metadata_path(path: &str) -> Option<(Option<String>, String)> {
     path.starts_with("/metadata").then_some((vm, path))
 }
 
-/// What the server does with a request.
 #[derive(Debug)]
 pub enum Action {
     Respond(Response),
-    /// Never respond.
     Hang,
     /// Wait this long, then handle the request again.
     Delay(Duration),

@@ -57,14 +57,11 @@ type Response = hyper::Response<Bytes>;
 
 #[derive(Debug, Clone)]
 pub struct SimulatorSettings {
-    /// They start with the simulator.
     pub scenarios: Vec<Scenario>,
-    /// Divides all waiting times.
     pub speed: f64,
     pub vm: Vm,
 }
 
-/// Handles the requests to the simulated service and to the control API.
 #[derive(Debug, Clone)]
 pub struct Simulator {
     clock: Clock,

@@ -22,9 +22,7 @@ pub struct Scenario {
     /// The built-in name, or the file name without its extension.
     #[serde(skip)]
     pub name: Box<str>,
-    /// One line of text.
     pub description: Box<str>,
-    /// The period after which the scenario restarts.
     #[serde(deserialize_with = "duration")]
     pub repeat_every: Option<Duration>,
     pub events: Vec<EventSpec>,
@@ -36,7 +34,6 @@ pub struct Scenario {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventSpec {
-    /// Offset of the announcement.
     #[serde(default, deserialize_with = "duration")]
     pub(super) at: Duration,
     /// `EventId`, unless a pending event has it already.
@@ -55,7 +52,6 @@ pub struct EventSpec {
     /// From the announcement to `NotBefore`; `None` if the event is already Started in the first document.
     #[serde(default, deserialize_with = "duration")]
     pub(super) notice: Option<Duration>,
-    /// How long the event is Started before it leaves the document.
     #[serde(default, deserialize_with = "duration")]
     pub(super) started_for: Option<Duration>,
     /// The event leaves the document after this time without having started.
@@ -128,13 +124,11 @@ impl EventSpec {
     }
 }
 
-/// An entry of `Resources`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(crate) enum ResourceSpec {
     /// The simulated VM (0, `{vm}`), or the instance with that distance from it (`{vm+1}`).
     Instance(u32),
-    /// A literal name.
     Name(Box<str>),
 }
 
@@ -163,20 +157,16 @@ impl TryFrom<String> for ResourceSpec {
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultSpec {
-    /// Offset of the start.
     #[serde(default, deserialize_with = "duration")]
     pub(super) at: Duration,
     #[serde(default, rename = "for", deserialize_with = "duration")]
     pub(super) duration: Duration,
     pub(super) fault: Fault,
-    /// The value of `Retry-After`, only for [`Fault::Throttled`].
     #[serde(default, deserialize_with = "duration")]
     pub(super) retry_after: Option<Duration>,
-    /// The status, only for [`Fault::MetadataProxy`].
     pub(super) status: Option<u16>,
 }
 
-/// A way in which the simulated service fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Fault {
@@ -184,15 +174,11 @@ pub(crate) enum Fault {
     Gone,
     /// 429, optionally with Retry-After.
     Throttled,
-    /// 500.
     ServerError,
-    /// No response.
     Hang,
-    /// The connection is closed without a response.
     Reset,
     /// 200 with a body that is not a document.
     Garbage,
-    /// 200 with an empty body.
     EmptyBody,
     /// Requests for scheduled events are delayed until the fault ends.
     Slow,

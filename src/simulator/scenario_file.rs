@@ -67,7 +67,6 @@ const PROXY_STATUSES: [u16; 4] = [403, 421, 502, 503];
 
 /// Errors are one line of text with the name or the file, the place in it and the problem.
 impl Scenario {
-    /// Returns a built-in scenario.
     pub fn named(name: &str) -> Result<Self, String> {
         let Some((_, text)) = SCENARIOS.iter().find(|(known, _)| *known == name) else {
             let known = SCENARIOS.map(|(name, _)| name).join(", ");
@@ -78,7 +77,6 @@ impl Scenario {
         Self::parse(name, name, text.as_bytes())
     }
 
-    /// Loads a scenario file.
     pub fn load(path: &Path) -> Result<Self, String> {
         let origin = format!("file {}", path.display());
         let text = file::read_given(path, MAX_FILE_SIZE)
@@ -109,7 +107,6 @@ impl Scenario {
     }
 }
 
-/// Name and description of each built-in scenario.
 pub fn catalog() -> impl Iterator<Item = (&'static str, Box<str>)> {
     let names = SCENARIOS.iter().map(|(name, _)| *name);
     names.filter_map(|name| Some((name, Scenario::named(name).ok()?.description)))

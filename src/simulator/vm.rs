@@ -12,11 +12,9 @@ const RESOURCE_GROUP: &str = "shop-rg";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vm {
-    /// As in `Resources`.
     pub(super) name: Box<str>,
     /// Scale set and instance number of an instance of a uniform scale set.
     instance: Option<(Box<str>, u32)>,
-    /// The name of the flexible scale set of a VM with a name of its own.
     flexible_set: Option<Box<str>>,
     os_type: OsType,
 }
@@ -59,7 +57,6 @@ impl Vm {
         Self::configured(Some(name), self.flexible_set.as_deref(), self.os_type)
     }
 
-    /// Resolves a resource of a scenario to a name.
     pub(super) fn resource(&self, resource: &ResourceSpec) -> Box<str> {
         match (resource, &self.instance) {
             (ResourceSpec::Name(name), _) => name.clone(),

@@ -34,54 +34,42 @@ pub struct World {
     pub(super) vm: Vm,
     /// The names of this VM and of all that a started scenario names.
     pub(super) vm_names: BTreeSet<Box<str>>,
-    /// The factor by which all waiting is shortened.
     pub(super) speed: f64,
     id_seed: u64,
-    /// `DocumentIncarnation`.
     pub incarnation: u64,
-    /// How many scenarios have been started.
     started: u64,
     pub runs: Vec<ScenarioRun>,
     /// The events in the document, in the order of their announcement.
     pub pending: Vec<PendingEvent>,
     /// The requests that the rate limit accepted within the last second, with their VMs.
     accepted: Vec<(MonotonicTime, Box<str>)>,
-    /// How many requests to the metadata service had each result.
     pub(super) requests: BTreeMap<&'static str, u64>,
 }
 
-/// An event in the document.
 #[derive(Debug, Clone)]
 pub struct PendingEvent {
     pub id: EventId,
     pub(super) spec: EventSpec,
     pub(super) resources: Vec<Box<str>>,
-    /// The name of its scenario.
     pub(super) scenario: Box<str>,
     /// `None` once the event has started, or if an advisory has none.
     pub not_before: Option<Timestamp>,
     pub(super) status: Status,
     pub(super) is_approved: bool,
-    /// The time of the next change.
     pub(super) changes_at: MonotonicTime,
     /// Whether the next change is the start. Otherwise the event leaves the document.
     pub(super) will_start: bool,
 }
 
-/// A scenario that was started.
 #[derive(Debug)]
 pub struct ScenarioRun {
     /// At the speed of the simulation.
     pub(super) scenario: Scenario,
     number: u64,
-    /// How often the scenario has restarted.
     pub cycle: u64,
     started: Moment,
-    /// How many events have been announced in this cycle.
     announced: usize,
-    /// The number of resets in this cycle.
     resets: usize,
-    /// The time of the first request for events in this cycle.
     first_request: Option<MonotonicTime>,
 }
 
@@ -210,14 +198,12 @@ impl World {
         Ok(())
     }
 
-    /// Applies all changes that are due at `now`.
     pub fn advance(&mut self, now: Moment) {
         while let Some((at, change)) = self.next().filter(|(at, _)| *at <= now.monotonic) {
             self.apply(change, at, now);
         }
     }
 
-    /// The time of the next change.
     pub fn next_change(&self) -> Option<MonotonicTime> {
         self.next().map(|(at, _)| at)
     }
@@ -344,7 +330,6 @@ impl World {
 }
 
 impl ScenarioRun {
-    /// The times between which a fault is active.
     fn fault_window(&self, spec: &FaultSpec) -> Range<MonotonicTime> {
         let planned = self.started.monotonic + spec.at;
         let start = match spec.fault {

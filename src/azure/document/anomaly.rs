@@ -30,7 +30,6 @@ label_values! {
         NotBefore = "not_before",
         ResourceType = "resource_type",
         Resources = "resources",
-        /// A started event is reported as scheduled again.
         StatusRegressed = "status_regressed",
         /// Undocumented members were dropped: too many, too long, with values that some JSON decoders refuse, or with
         /// names that differ from a documented one only in case.
@@ -51,7 +50,6 @@ impl fmt::Display for Anomaly {
     }
 }
 
-/// The anomalies of one document, bounded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Anomalies {
     /// At most 64, in the order of the document.

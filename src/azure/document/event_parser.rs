@@ -121,7 +121,6 @@ fn remove_ambiguous(
     ambiguity
 }
 
-/// Removes the members of one event as they are read.
 struct EventReader<'r, 'a> {
     id: &'r str,
     object: &'r mut JsonObject<'a>,

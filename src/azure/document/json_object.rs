@@ -11,7 +11,6 @@ use serde_json::value::RawValue;
 /// In the order of the document. Of members with one name the last one counts.
 pub(super) struct JsonObject<'a> {
     pub(super) members: Vec<(Box<str>, &'a RawValue)>,
-    /// The names that occur more than once.
     pub(super) duplicates: BTreeSet<Box<str>>,
 }
 

@@ -25,7 +25,6 @@ use crate::{
 /// their events do not end.
 pub(crate) const MAX_EVENTS: usize = 10_000;
 
-/// Why a body is not a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// For example a captive portal's page or a truncated body.
@@ -36,7 +35,6 @@ pub enum ParseError {
     Shape(String),
 }
 
-/// A scheduled-events document.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Document {
     /// Azure's counter of changes. It is reset when Scheduled Events is disabled for the VM.
@@ -56,27 +54,21 @@ impl Document {
         self.unreadable.entries == 0
     }
 
-    /// True if `Events` is empty.
     pub(crate) fn has_no_events(&self) -> bool {
         self.events.is_empty() && self.is_complete()
     }
 }
 
-/// The unreadable entries of one document. A missing event may be one of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Unreadable {
-    /// The number of entries.
     pub entries: usize,
-    /// The ids that they have.
     pub(crate) ids: BTreeSet<EventId>,
     /// One has no readable id: it may be any event.
     pub(crate) has_unidentified: bool,
 }
 
-/// The result of a successful poll.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// A document and its anomalies.
     Document {
         document: Document,
         anomalies: Anomalies,
@@ -144,7 +136,6 @@ fn is_misspelt(name: &str) -> bool {
 struct DocumentBuilder {
     document: Document,
     anomalies: Anomalies,
-    /// The ids in `document.events`.
     known: BTreeSet<EventId>,
 }
 

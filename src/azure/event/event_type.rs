@@ -22,12 +22,10 @@ pub(crate) enum Impact {
     Restart,
     /// The VM is stopped or deleted.
     Removal,
-    /// An advisory.
     None,
     Unknown,
 }
 
-/// What is known about a type of event.
 #[derive(Debug)]
 pub(crate) struct TypeSpec {
     pub impact: Impact,
@@ -47,7 +45,6 @@ pub(crate) struct TypeSpec {
     pub starts_early_if_approved: bool,
     /// Whether seconds matter: the notice is shorter than a minute.
     pub shows_seconds: bool,
-    /// What a person should do before the event.
     pub to_do: &'static str,
 }
 
@@ -161,7 +158,6 @@ event_types! {
 }
 
 impl EventType {
-    /// Reboot and Redeploy: the VM boots again.
     pub(crate) fn restarts_vm(&self) -> bool {
         self.spec().impact == Impact::Restart
     }

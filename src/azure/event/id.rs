@@ -22,7 +22,6 @@ impl EventId {
         Self(verbatim.into())
     }
 
-    /// As Azure sent it.
     pub fn as_str(&self) -> &str {
         &self.0
     }

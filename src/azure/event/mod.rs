@@ -10,7 +10,6 @@ macro_rules! azure_values {
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         pub enum $set {
             $($(#[$doc])* $value,)*
-            /// An undocumented value, verbatim.
             #[serde(untagged)]
             Other(Box<str>),
         }
@@ -66,7 +65,6 @@ azure_values! {
 }
 
 azure_values! {
-    /// `EventSource`.
     Source {
         Platform,
         /// A user or tool with permissions on the VM.
@@ -82,7 +80,6 @@ impl Source {
 /// Name and JSON text of an undocumented member of an event.
 pub(crate) type UnknownMember = (Box<str>, Box<str>);
 
-/// One event of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     pub id: EventId,
@@ -99,7 +96,6 @@ pub struct Event {
     pub has_more_resources: bool,
     /// `None` once the event has started.
     pub not_before: Option<Timestamp>,
-    /// Announced interruption.
     pub duration_seconds: Option<u64>,
     /// Azure says that it is unknown: -1.
     #[serde(default)]
@@ -168,12 +164,10 @@ impl Event {
         self.is_advisory() && self.event_type.spec().impact != Impact::None
     }
 
-    /// `NotBefore`, unless the event is an advisory.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         self.not_before.filter(|_| !self.is_advisory())
     }
 
-    /// The source unless it is empty.
     pub(crate) fn source_text(&self) -> Option<&str> {
         Some(self.source.as_ref()?.as_str()).filter(|text| !text.is_empty())
     }
@@ -196,7 +190,6 @@ impl Event {
         !self.is_advisory() && self.event_type.spec().starts_early_if_approved
     }
 
-    /// What the event does to the VM: a clause of the texts for people.
     pub(crate) fn meaning(&self) -> &'static str {
         if self.is_other_advisory() {
             "this is advice, no maintenance is scheduled"
@@ -228,7 +221,6 @@ impl Event {
         SHORT_TEXTS + long_texts.map(|length| length + OVERHEAD).sum::<usize>()
     }
 
-    /// The description unless it is empty.
     pub(crate) fn description_text(&self) -> Option<&str> {
         self.description.as_deref().filter(|text| !text.is_empty())
     }

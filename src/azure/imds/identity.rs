@@ -12,7 +12,7 @@ use super::{
     request_error::{self, RequestError},
 };
 use crate::{
-    azure::event::is_same_vm,
+    azure::{document::ParseError, event::is_same_vm},
     base::{
         backoff::exponential,
         time::{Clock, MonotonicTime},
@@ -83,18 +83,19 @@ impl Identity {
 }
 
 impl Client {
-    /// Requests the identity of this VM.
     pub async fn identify(&mut self, clock: Clock) -> Result<Identity, RequestError> {
-        let identity = parse(&self.request_compute(TIMEOUT, clock).await?)?;
+        let body = self.request_compute(TIMEOUT, clock).await?;
+        let identity = parse(&body)
+            .map_err(|error| request_error::parse(&error, "instance metadata", &body))?;
         self.has_read_metadata = true;
         Ok(identity)
     }
 }
 
 /// A response without a name is an error.
-fn parse(body: &[u8]) -> Result<Identity, RequestError> {
-    let compute: Value = serde_json::from_slice(body)
-        .map_err(|error| request_error::json("instance metadata", &error.to_string(), body))?;
+fn parse(body: &[u8]) -> Result<Identity, ParseError> {
+    let compute: Value =
+        serde_json::from_slice(body).map_err(|error| ParseError::Json(error.to_string()))?;
     let text = |value: Option<&Value>| {
         let text = value.and_then(Value::as_str).unwrap_or_default().trim();
         if text.len() <= MAX_VALUE {
@@ -128,9 +129,9 @@ fn parse(body: &[u8]) -> Result<Identity, RequestError> {
         lacks_value(&identity) || !optional.iter().all(|it| it.is_some_and(Value::is_string));
     if identity.name.is_empty() {
         let begin = request_error::excerpt(&String::from_utf8_lossy(body));
-        let detail =
-            format!("expected instance metadata; they lack the name of this VM; it begins {begin}");
-        return Err(request_error::shape(&detail, body));
+        return Err(ParseError::Shape(format!(
+            "expected instance metadata; they lack the name of this VM; it begins {begin}"
+        )));
     }
     Ok(identity)
 }
@@ -152,7 +153,6 @@ fn lacks_value(identity: &Identity) -> bool {
         || is_in_scale_set && of_scale_sets.into_iter().any(String::is_empty)
 }
 
-/// When `/metadata/instance` is requested again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdentityTiming {
     /// After a failure that is none of polling, doubled with each further one.
@@ -332,17 +332,13 @@ mod tests {
 
     #[test]
     fn a_response_without_a_name_is_an_error() {
-        for (body, reason) in [
-            (&b"{}"[..], FailureReason::Shape),
-            (br#"{"name":""}"#, FailureReason::Shape),
-            (br#"{"name":7}"#, FailureReason::Shape),
-            (b"[]", FailureReason::Shape),
-            (b"null", FailureReason::Shape),
-            (b"", FailureReason::Json),
-            (b"<html>", FailureReason::Json),
-        ] {
-            let text = String::from_utf8_lossy(body);
-            assert_eq!(parse(body).unwrap_err().reason, reason, "{text}");
+        for body in ["{}", r#"{"name":""}"#, r#"{"name":7}"#, "[]", "null"] {
+            let error = parse(body.as_bytes()).unwrap_err();
+            assert!(matches!(error, ParseError::Shape(_)), "{body}: {error}");
+        }
+        for body in ["", "<html>"] {
+            let error = parse(body.as_bytes()).unwrap_err();
+            assert!(matches!(error, ParseError::Json(_)), "{body}: {error}");
         }
     }
 

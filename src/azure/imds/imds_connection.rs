@@ -41,7 +41,6 @@ pub(super) struct ImdsConnection {
     connector: HttpsConnector<HttpConnector<Resolver>>,
     uri: Uri,
     base: String,
-    /// Sent with every request.
     headers: HeaderMap,
     idle: Option<RequestSender>,
     /// While [`ImdsConnection::send`] opens a connection; if it was dropped then, nothing was sent.

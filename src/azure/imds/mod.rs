@@ -69,7 +69,6 @@ pub struct Client {
     empty_bodies: Option<(MonotonicTime, MonotonicTime)>,
     has_read_events: bool,
     has_read_metadata: bool,
-    /// The start of the last request.
     last_start: Option<MonotonicTime>,
 }
 
@@ -95,7 +94,6 @@ impl Client {
         self.body = Vec::new();
     }
 
-    /// Requests the document.
     pub async fn poll(&mut self, timeout: Duration, clock: Clock) -> Result<Answer, RequestError> {
         let answer = self.request_document(timeout, clock).await;
         let Some(answer) = answer.transpose() else {
@@ -192,8 +190,8 @@ impl Client {
             self.etag = etag;
             return Ok(Some(Answer::Unchanged));
         }
-        let (document, anomalies) =
-            document::parse(&body).map_err(|error| request_error::parse(error, &body))?;
+        let (document, anomalies) = document::parse(&body)
+            .map_err(|error| request_error::parse(&error, "a scheduled-events document", &body))?;
         self.etag = etag;
         self.incarnation = document.incarnation;
         if body.len() > MAX_KEPT_BYTES {

@@ -228,25 +228,18 @@ fn message(
     }
 }
 
-pub(super) fn parse(error: ParseError, body: &[u8]) -> RequestError {
-    match error {
-        ParseError::Json(detail) => json("a scheduled-events document", &detail, body),
-        ParseError::Shape(detail) => shape(&detail, body),
-    }
-}
-
-pub(super) fn json(expected: &str, detail: &str, body: &[u8]) -> RequestError {
-    let problem = format!("not JSON: expected {expected}; {detail}");
-    unexpected(FailureReason::Json, &problem, body)
-}
-
-/// JSON, but not the expected document.
-pub(super) fn shape(detail: &str, body: &[u8]) -> RequestError {
-    let problem = format!("JSON, but not as expected: {detail}");
-    unexpected(FailureReason::Shape, &problem, body)
-}
-
-fn unexpected(reason: FailureReason, problem: &str, body: &[u8]) -> RequestError {
+/// The error of a 200 whose body is not what was `expected`.
+pub(super) fn parse(error: &ParseError, expected: &str, body: &[u8]) -> RequestError {
+    let (reason, problem) = match error {
+        ParseError::Json(detail) => (
+            FailureReason::Json,
+            format!("not JSON: expected {expected}; {detail}"),
+        ),
+        ParseError::Shape(detail) => (
+            FailureReason::Shape,
+            format!("JSON, but not as expected: {detail}"),
+        ),
+    };
     let hint = if is_web_page(&HeaderMap::new(), body) {
         "; it looks like a web page: a proxy or a captive portal answers in place of IMDS"
     } else {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// The units of a duration in milliseconds, largest first.
 const UNITS: [(&str, u64); 7] = [
     ("y", 365 * DAY),
     ("w", 7 * DAY),

@@ -77,7 +77,6 @@ pub(crate) fn is_date(text: &str) -> bool {
     date.is_ok_and(|date| date.to_string() == text)
 }
 
-/// Reads the system clocks.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     started: std::time::Instant,
@@ -146,7 +145,6 @@ impl Moment {
         }
     }
 
-    /// Adds `elapsed` to all clocks.
     #[must_use]
     pub fn after(self, elapsed: Duration) -> Self {
         Self {

@@ -17,7 +17,6 @@ use crate::{
     core::journal::{Entry, Journal},
 };
 
-/// The version written.
 const VERSION: u32 = 1;
 /// The largest file. The entries that a journal keeps take about three quarters of it.
 const MAX_BYTES: u64 = 4 << 20;
@@ -25,14 +24,12 @@ const MAX_BYTES: u64 = 4 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
     version: u32,
-    /// The id of the journal.
     #[serde(default)]
     journal: Arc<str>,
     #[serde(default)]
     dropped: u64,
 }
 
-/// What is left of a journal.
 #[derive(Debug, Default)]
 pub struct JournalContent {
     /// Some entries up to this number are missing.
@@ -107,7 +104,6 @@ fn replace(files: &mut dyn Filesystem, path: &Path, journal: &Journal) -> io::Re
     })
 }
 
-/// A whole file.
 pub fn content(journal: &Journal) -> io::Result<Vec<u8>> {
     let header = serde_json::to_vec(&Header {
         version: VERSION,

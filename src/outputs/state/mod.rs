@@ -40,7 +40,6 @@ const MAX_BYTES: usize = 64 << 20;
 /// some; another version marks an incompatible change.
 const VERSION: u32 = 2;
 
-/// A state directory.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -64,7 +63,6 @@ pub enum Error {
     Unusable { path: PathBuf, cause: io::Error },
 }
 
-/// The result of reading the state file.
 #[derive(Debug)]
 pub enum Found {
     Nothing,
@@ -244,7 +242,6 @@ fn lock(path: &Path) -> Result<File, Error> {
     })
 }
 
-/// Reads the state file in the directory at `path`.
 fn read(files: &mut dyn Filesystem, path: &Path) -> Found {
     match files.read(&path.join(FILE), MAX_BYTES as u64) {
         Ok(json) => match SavedState::from_json(&json) {
@@ -283,7 +280,6 @@ impl SavedState {
         json.ok_or_else(|| io::ErrorKind::FileTooLarge.into())
     }
 
-    /// The error says what is wrong with the text.
     pub fn from_json(text: &[u8]) -> Result<Self, String> {
         if text.is_empty() {
             return Err("the file is empty".to_owned());
