@@ -8,8 +8,8 @@ mod off;
 mod policy;
 mod restarts;
 mod retries;
-mod several;
 mod together;
+mod transcripts;
 
 use std::time::Duration;
 

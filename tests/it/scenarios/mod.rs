@@ -12,7 +12,7 @@ mod approvals;
 /// What a timeline sends.
 mod telemetry;
 /// What the lines of a timeline mean.
-mod timeline;
+pub(crate) mod timeline;
 /// The engine, driven by a timeline.
 mod world;
 

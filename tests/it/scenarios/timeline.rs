@@ -184,7 +184,7 @@ fn policy(words: &[&str]) -> Option<ApprovalPolicy> {
 }
 
 /// A document as Azure writes it.
-fn document(incarnation: &Value, entries: &[String]) -> Vec<u8> {
+pub(crate) fn document(incarnation: &Value, entries: &[String]) -> Vec<u8> {
     let event = |entry: &String| {
         if entry.starts_with('{') {
             serde_json::from_str(entry).unwrap()
@@ -198,7 +198,7 @@ fn document(incarnation: &Value, entries: &[String]) -> Vec<u8> {
         .into_bytes()
 }
 
-fn id(letter: &str) -> String {
+pub(crate) fn id(letter: &str) -> String {
     let letters = letter.to_uppercase().repeat(8);
     format!("{letters}-52DA-4F6E-9C38-A40D7E91B265")
 }
