@@ -136,6 +136,8 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
             ..timeout()
         })),
         ["alerts"] => Stimulus::View(View::Alerts),
+        ["json"] => Stimulus::View(View::Json),
+        ["page"] => Stimulus::View(View::Page),
         ["telemetry"] => Stimulus::View(View::Telemetry),
         ["policy", ref words @ ..] => Stimulus::Policy(policy(words)?),
         ["interval", length] => Stimulus::Interval(parse_duration(length).ok()?),

@@ -16,6 +16,7 @@ use azure_scheduled_events_exporter::{
     time::Timestamp,
 };
 use opentelemetry::logs::Severity;
+use serde_json::Value;
 
 use super::{
     agreement::{Outputs, assert_one_outcome},
@@ -32,6 +33,10 @@ pub(super) enum View {
     Samples,
     Alerts,
     Approvals,
+    /// The members of `/api/v1/events`.
+    Json,
+    /// The text of the status page, whole.
+    Page,
     Telemetry,
 }
 
@@ -64,7 +69,7 @@ impl World {
         world.compared = match view {
             View::Samples => world.scrape(),
             View::Approvals => approvals::describe(&world.vm),
-            View::Alerts | View::Telemetry => BTreeMap::new(),
+            _ => BTreeMap::new(),
         };
         world
     }
@@ -78,6 +83,14 @@ impl World {
         if self.is_running {
             match self.view {
                 View::Samples => self.compare(&mut report),
+                View::Json => {
+                    let mut members = BTreeMap::new();
+                    flatten("", &self.vm.whole_json(), &mut members);
+                    // It changes with every commit.
+                    members.retain(|name, _| !name.starts_with(".exporter"));
+                    describe_changes(members, &mut self.compared, "  ", &mut report);
+                }
+                View::Page => describe_page(&self.vm.page(), &mut report),
                 View::Approvals => approvals::compare(&self.vm, &mut self.compared, &mut report),
                 View::Alerts => {
                     describe_changes(alerts::of(&self.vm), &mut self.compared, "  ", &mut report);
@@ -297,6 +310,56 @@ impl World {
             (shortened(series), value.to_owned())
         };
         text.lines().filter(is_compared).map(sample).collect()
+    }
+}
+
+/// The values with their paths.
+fn flatten(path: &str, json: &Value, members: &mut BTreeMap<String, String>) {
+    match json {
+        Value::Object(object) if !object.is_empty() => {
+            for (name, value) in object {
+                flatten(&format!("{path}.{name}"), value, members);
+            }
+        }
+        Value::Array(values) if !values.is_empty() => {
+            for (position, value) in values.iter().enumerate() {
+                flatten(&format!("{path}[{position}]"), value, members);
+            }
+        }
+        value => {
+            members.insert(path.to_owned(), value.to_string());
+        }
+    }
+}
+
+/// The text, with a line for each section or paragraph.
+fn describe_page(page: &str, report: &mut String) {
+    let (head, body) = page.split_once("<body>").unwrap();
+    let (_, title) = head.split_once("<title>").unwrap();
+    let mut text = title.split('<').next().unwrap().to_owned();
+    for part in body.split('<').skip(1) {
+        let (tag, shown) = part.split_once('>').unwrap();
+        let name = tag.split([' ', '/']).next().unwrap();
+        let begins_line = [
+            "section", "article", "p", "dt", "li", "summary", "h1", "h2", "div", "footer",
+        ];
+        text.push(if begins_line.contains(&name) {
+            '\n'
+        } else {
+            ' '
+        });
+        if tag.contains("data-overdue") {
+            text += "overdue: ";
+        }
+        text += shown;
+    }
+    for line in text.lines() {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let line = words.join(" ");
+        // The version changes with every commit.
+        if !line.is_empty() && !line.starts_with("azure-scheduled-events-exporter ") {
+            writeln!(report, "  {line}").unwrap();
+        }
     }
 }
 

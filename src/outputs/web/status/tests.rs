@@ -3,13 +3,10 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     azure::{FailureReason, Identity},
-    core::{
-        approval::{ApprovalDecision, ApprovalReason, SkipReason},
-        snapshot::SeriesScope,
-    },
+    core::snapshot::SeriesScope,
     outputs::metrics::MetricsOptions,
     outputs::web::{
-        fixtures::{at as moment, due, freeze, snapshot_after},
+        fixtures::{at as moment, freeze, snapshot_after},
         probe,
     },
 };
@@ -83,119 +80,6 @@ fn event_of_this_vm_is_shown_in_full() {
 }
 
 #[test]
-fn advisory_is_listed_without_a_countdown_and_is_no_scheduled_event() {
-    let advisory = freeze(&json!({
-        "EventType": "SpotRebalanceRecommendation", "EventStatus": "Advisory", "DurationInSeconds": -1,
-    }));
-    let snapshot = snapshot_after(&[(0, json!([])), (600, json!([advisory]))]);
-    let page = render(&snapshot, 610);
-    let text = text_of(&page);
-    assert!(page.contains("<title>No events scheduled"), "{page}");
-    for expected in [
-        "|No events scheduled|See the advisories below.|",
-        "|Advisories|",
-        "|Spot eviction advisory for web_1|",
-    ] {
-        assert!(text.contains(expected), "{expected} in {text}");
-    }
-    assert!(page.contains("data-phase=\"advisory\""), "{page}");
-    assert!(!page.contains("data-testid=\"countdown\""), "{page}");
-    let over = snapshot_after(&[(600, json!([advisory])), (620, json!([]))]);
-    let text = text_of(&render(&over, 630));
-    assert!(
-        text.contains("|Spot eviction advisory for web_1 ended|10s| ago|"),
-        "{text}"
-    );
-}
-
-#[test]
-fn an_entry_that_cannot_be_read_is_no_all_clear() {
-    let snapshot = snapshot_after(&[(0, json!([])), (600, json!([{"EventType": "Preempt"}]))]);
-    let page = render(&snapshot, 610);
-    assert!(page.contains("<title>Unreadable entries"), "{page}");
-    let text = text_of(&page);
-    let expected = "|Unreadable entries|Entries of the last document that could not be read, and may be events: 1.";
-    assert!(text.contains(expected), "{text}");
-    assert!(!text.contains("No events"), "{text}");
-    let snapshot = snapshot_after(&[(0, json!([{"EventType": "Preempt"}])), (600, json!([]))]);
-    assert!(render(&snapshot, 610).contains("<title>No events scheduled"));
-}
-
-#[test]
-fn missing_document_is_not_shown_as_no_events() {
-    let mut snapshot = Snapshot::empty(None, moment(0));
-    for seconds in [0, 5] {
-        let page = render(&snapshot, seconds);
-        assert!(page.contains("No data yet"), "{page}");
-        assert!(!page.contains("state clear") && !page.contains("No events scheduled"));
-        snapshot
-            .poll
-            .fail(FailureReason::Shape, None, "{}".to_owned(), moment(1));
-    }
-}
-
-#[test]
-fn no_events_scheduled_requires_a_successful_poll() {
-    let mut snapshot = snapshot_after(&[(0, json!([])), (600, json!([]))]);
-    let page = render(&snapshot, 602);
-    assert!(
-        page.contains("state clear") && page.contains("No events scheduled"),
-        "{page}"
-    );
-    assert!(page.contains(">2s</time> ago"), "{page}");
-    snapshot.poll.fail(
-        FailureReason::Connect,
-        None,
-        "refused".to_owned(),
-        moment(630),
-    );
-    let page = render(&snapshot, 693);
-    assert!(!page.contains("state clear"), "{page}");
-    assert!(page.contains("No events were scheduled at the last successful poll"));
-    assert!(
-        page.contains("Polling has failed") && page.contains(">1m 3s</time>: <code>refused</code>"),
-        "{page}"
-    );
-}
-
-#[test]
-fn other_vms_and_ended_events_have_their_own_sections() {
-    let other_vm = freeze(&json!({"EventId": "n", "Resources": ["web_2"]}));
-    let snapshot = snapshot_after(&[
-        (
-            0,
-            json!([
-                freeze(&json!({"EventStatus": "Started", "NotBefore": ""})),
-                other_vm
-            ]),
-        ),
-        (30, json!([other_vm])),
-    ]);
-    let page = render(&snapshot, 40);
-    let position = |text: &str| {
-        page.find(text)
-            .unwrap_or_else(|| panic!("{text} in {page}"))
-    };
-    assert!(position("No events yet") < position("Events for other VMs"));
-    assert!(position("Events for other VMs") < position("data-event-id=\"n\""));
-    assert!(position("data-event-id=\"n\"") < position("Recently ended"));
-    assert!(position("Recently ended") < position("Freeze of web_1 completed"));
-}
-
-#[test]
-fn started_events_come_before_scheduled_ones() {
-    let started = freeze(&json!({"EventId": "s", "EventStatus": "Started", "NotBefore": ""}));
-    let snapshot = snapshot_after(&[(0, json!([freeze(&json!({"NotBefore": due(60)})), started]))]);
-    let page = render(&snapshot, 90);
-    assert!(
-        page.find("In progress for").unwrap() < page.find("any moment").unwrap(),
-        "{page}"
-    );
-    assert!(page.contains("data-overdue"));
-    assert!(page.contains("<title>Freeze of web_1 in progress since 09:00 UTC"));
-}
-
-#[test]
 fn untrusted_text_is_escaped() {
     let evil = "<script>alert(1)</script>\"' onload=x &amp; \u{2028}\u{202e}\u{0}\u{1b}[31m";
     let mut snapshot = snapshot_after(&[(
@@ -228,31 +112,6 @@ fn untrusted_text_is_escaped() {
         "{page}"
     );
     assert!(!page.contains("=\"<"), "{page}");
-}
-
-#[test]
-fn card_shows_the_approval_decision() {
-    let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
-    let id = snapshot.events[0].shown.id.clone();
-    let approvals = [
-        (
-            ApprovalDecision::Waiting {
-                reason: ApprovalReason::ShortFreeze,
-                leader: "<web_0>".into(),
-                until: moment(60).wall,
-            },
-            "|Approval|&lt;web_0&gt; is its first resource and approves it; this VM does if ",
-        ),
-        (
-            ApprovalDecision::Withheld(SkipReason::Off),
-            "|Approvals are off. The event starts at NotBefore, or earlier if someone approves it.|",
-        ),
-    ];
-    for (approval, expected) in approvals {
-        snapshot.approvals = std::sync::Arc::new([(id.clone(), approval)].into());
-        let text = text_of(&render(&snapshot, 10));
-        assert!(text.contains(expected), "{expected} in {text}");
-    }
 }
 
 #[test]
@@ -289,31 +148,4 @@ fn page_loads_nothing_from_other_hosts_and_needs_no_script() {
     assert_eq!(urls, [DOCUMENTATION]);
     assert!(!page.contains(" style=") && !page.contains("<style"));
     assert!(page.contains("<noscript><meta http-equiv=\"refresh\""));
-}
-
-#[test]
-fn lists_have_the_title_and_the_countdown_of_each_event() {
-    let advisory = freeze(&json!({"EventId": "a", "EventStatus": "Advisory", "NotBefore": due(1)}));
-    for (members, expected) in [
-        (json!({"Resources": null}), "|may affect this VM|"),
-        (
-            json!({"Resources": ["web_2"]}),
-            "|Freeze of web_2 at 09:10 UTC|9m 50s|",
-        ),
-        // An advisory does not hide it.
-        (json!({}), "|Earliest start in|May start|9m 50s|"),
-    ] {
-        let snapshot = snapshot_after(&[(0, json!([advisory, freeze(&members)]))]);
-        let page = render(&snapshot, 10);
-        assert!(text_of(&page).contains(expected), "{expected} in {page}");
-    }
-}
-
-#[test]
-fn restored_events_are_shown_as_unconfirmed() {
-    let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
-    snapshot.poll.last_success = None;
-    let page = render(&snapshot, 5);
-    assert!(page.contains("not confirmed since"), "{page}");
-    assert!(page.contains("data-event-id"));
 }
