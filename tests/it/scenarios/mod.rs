@@ -13,6 +13,8 @@ mod approvals;
 mod telemetry;
 /// What the lines of a timeline mean.
 pub(crate) mod timeline;
+/// The JSON and the page of a timeline.
+mod web;
 /// The engine, driven by a timeline.
 mod world;
 

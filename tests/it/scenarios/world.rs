@@ -16,7 +16,6 @@ use azure_scheduled_events_exporter::{
     time::Timestamp,
 };
 use opentelemetry::logs::Severity;
-use serde_json::Value;
 
 use super::{
     agreement::{Outputs, assert_one_outcome},
@@ -24,6 +23,7 @@ use super::{
     approvals::{self, short_id},
     describe_changes, telemetry,
     timeline::{Step, Stimulus},
+    web,
 };
 use crate::support::{driven_engine::failure, simulated_vm::SimulatedVm};
 
@@ -84,13 +84,10 @@ impl World {
             match self.view {
                 View::Samples => self.compare(&mut report),
                 View::Json => {
-                    let mut members = BTreeMap::new();
-                    flatten("", &self.vm.whole_json(), &mut members);
-                    // It changes with every commit.
-                    members.retain(|name, _| !name.starts_with(".exporter"));
+                    let members = web::members(&self.vm.whole_json());
                     describe_changes(members, &mut self.compared, "  ", &mut report);
                 }
-                View::Page => describe_page(&self.vm.page(), &mut report),
+                View::Page => web::describe_page(&self.vm.page(), &mut report),
                 View::Approvals => approvals::compare(&self.vm, &mut self.compared, &mut report),
                 View::Alerts => {
                     describe_changes(alerts::of(&self.vm), &mut self.compared, "  ", &mut report);
@@ -221,19 +218,7 @@ impl World {
             Stimulus::Frozen {
                 length,
                 is_monotonic_stopped,
-            } => {
-                // The last tick before the pause, and the first after it.
-                self.tick(report);
-                let before = self.vm.now;
-                self.advance(*length);
-                if *is_monotonic_stopped {
-                    self.vm.now.monotonic = before.monotonic + PERIOD;
-                    self.vm.now.awake = before.awake + PERIOD;
-                }
-                // It began when the next poll was due.
-                self.vm.late = lateness(before, self.vm.now, Duration::ZERO);
-                self.tick(report);
-            }
+            } => self.freeze(*length, *is_monotonic_stopped, report),
             Stimulus::Clock { by, is_forward } => {
                 let wall = self.vm.now.wall;
                 self.vm.now.wall = if *is_forward {
@@ -255,6 +240,20 @@ impl World {
             }
             Stimulus::Policy(_) | Stimulus::View(_) | Stimulus::Interval(_) | Stimulus::Look => {}
         }
+    }
+
+    fn freeze(&mut self, length: Duration, is_monotonic_stopped: bool, report: &mut String) {
+        // The last tick before the pause, and the first after it.
+        self.tick(report);
+        let before = self.vm.now;
+        self.advance(length);
+        if is_monotonic_stopped {
+            self.vm.now.monotonic = before.monotonic + PERIOD;
+            self.vm.now.awake = before.awake + PERIOD;
+        }
+        // It began when the next poll was due.
+        self.vm.late = lateness(before, self.vm.now, Duration::ZERO);
+        self.tick(report);
     }
 
     /// Describes which samples are new, changed or gone since the last scrape.
@@ -310,56 +309,6 @@ impl World {
             (shortened(series), value.to_owned())
         };
         text.lines().filter(is_compared).map(sample).collect()
-    }
-}
-
-/// The values with their paths.
-fn flatten(path: &str, json: &Value, members: &mut BTreeMap<String, String>) {
-    match json {
-        Value::Object(object) if !object.is_empty() => {
-            for (name, value) in object {
-                flatten(&format!("{path}.{name}"), value, members);
-            }
-        }
-        Value::Array(values) if !values.is_empty() => {
-            for (position, value) in values.iter().enumerate() {
-                flatten(&format!("{path}[{position}]"), value, members);
-            }
-        }
-        value => {
-            members.insert(path.to_owned(), value.to_string());
-        }
-    }
-}
-
-/// The text, with a line for each section or paragraph.
-fn describe_page(page: &str, report: &mut String) {
-    let (head, body) = page.split_once("<body>").unwrap();
-    let (_, title) = head.split_once("<title>").unwrap();
-    let mut text = title.split('<').next().unwrap().to_owned();
-    for part in body.split('<').skip(1) {
-        let (tag, shown) = part.split_once('>').unwrap();
-        let name = tag.split([' ', '/']).next().unwrap();
-        let begins_line = [
-            "section", "article", "p", "dt", "li", "summary", "h1", "h2", "div", "footer",
-        ];
-        text.push(if begins_line.contains(&name) {
-            '\n'
-        } else {
-            ' '
-        });
-        if tag.contains("data-overdue") {
-            text += "overdue: ";
-        }
-        text += shown;
-    }
-    for line in text.lines() {
-        let words: Vec<_> = line.split_whitespace().collect();
-        let line = words.join(" ");
-        // The version changes with every commit.
-        if !line.is_empty() && !line.starts_with("azure-scheduled-events-exporter ") {
-            writeln!(report, "  {line}").unwrap();
-        }
     }
 }
 
