@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::approvals::short_id;
-use crate::support::simulated_vm::SimulatedVm;
+use crate::support::simulated_vm::{SimulatedVm, at};
 
 /// By event, type, source, name and severity.
 pub(super) fn of(vm: &SimulatedVm) -> BTreeMap<String, String> {
@@ -39,4 +39,29 @@ pub(super) fn of(vm: &SimulatedVm) -> BTreeMap<String, String> {
         alerts.insert(key, state.to_owned());
     }
     alerts
+}
+
+/// The texts of the alerts: of each event the summary, the lines of the description, and the time of the last change.
+pub(super) fn words(vm: &SimulatedVm) -> BTreeMap<String, String> {
+    let metrics = vm.metrics().0;
+    let mut words = BTreeMap::new();
+    for line in metrics.lines() {
+        let Some(rest) = line.strip_prefix("azure_scheduled_event_message{event_id=") else {
+            continue;
+        };
+        let (labels, since) = rest.rsplit_once("} ").unwrap();
+        let (rest, description) = labels.split_once(",description=").unwrap();
+        let (id, summary) = rest.split_once(",summary=").unwrap();
+        // The escapes are among those of JSON.
+        let [id, summary, description]: [String; 3] =
+            [id, summary, description].map(|quoted| serde_json::from_str(quoted).unwrap());
+        let id = short_id(&id);
+        let since = since.parse::<f64>().unwrap() - at(0).as_unix_seconds();
+        words.insert(id.to_owned(), format!("{summary} (since {since} s)"));
+        for line in description.lines() {
+            let (name, text) = line.split_once(": ").unwrap();
+            words.insert(format!("{id} {name}"), text.to_owned());
+        }
+    }
+    words
 }

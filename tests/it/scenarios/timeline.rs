@@ -138,6 +138,7 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
         ["alerts"] => Stimulus::View(View::Alerts),
         ["json"] => Stimulus::View(View::Json),
         ["page"] => Stimulus::View(View::Page),
+        ["words"] => Stimulus::View(View::Words),
         ["telemetry"] => Stimulus::View(View::Telemetry),
         ["policy", ref words @ ..] => Stimulus::Policy(policy(words)?),
         ["interval", length] => Stimulus::Interval(parse_duration(length).ok()?),

@@ -38,6 +38,7 @@ pub(super) enum View {
     /// The text of the status page, whole.
     Page,
     Telemetry,
+    Words,
 }
 
 pub(super) struct World {
@@ -83,6 +84,10 @@ impl World {
         if self.is_running {
             match self.view {
                 View::Samples => self.compare(&mut report),
+                View::Words => {
+                    let words = alerts::words(&self.vm);
+                    describe_changes(words, &mut self.compared, "  ", &mut report);
+                }
                 View::Json => {
                     let members = web::members(&self.vm.whole_json());
                     describe_changes(members, &mut self.compared, "  ", &mut report);
