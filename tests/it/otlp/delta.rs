@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use opentelemetry_proto::tonic::metrics::v1::{
-    AggregationTemporality, Metric, metric::Data, number_data_point::Value,
-};
+use opentelemetry_proto::tonic::metrics::v1::AggregationTemporality;
 
 use super::{
-    metrics::{HOUR, numbers, pushing, status, until},
+    metrics::{HOUR, points, pushing, status, temporality, until},
     sending::{event, no_event, text},
 };
 use crate::support::{
@@ -34,59 +32,20 @@ impl Sums {
     fn of<'a>(received: impl IntoIterator<Item = &'a Received>) -> Self {
         let mut sums = Self::default();
         for metric in received.into_iter().flat_map(Received::metrics) {
-            let delta = i32::from(AggregationTemporality::Delta);
-            match metric.data.as_ref().unwrap() {
-                Data::Sum(sum) => {
-                    assert_eq!(sum.aggregation_temporality, delta);
-                    for point in &sum.data_points {
-                        let value = match point.value {
-                            Some(Value::AsInt(value)) => f64::from(i32::try_from(value).unwrap()),
-                            Some(Value::AsDouble(value)) => value,
-                            None => continue,
-                        };
-                        let series = format!("{} {:?}", metric.name, point.attributes);
-                        sums.add(
-                            series,
-                            point.start_time_unix_nano,
-                            point.time_unix_nano,
-                            value,
-                        );
-                    }
+            let Some(temporality) = temporality(metric) else {
+                continue;
+            };
+            assert_eq!(temporality, AggregationTemporality::Delta);
+            for (attributes, start, time, value) in points(metric) {
+                let series = format!("{} {attributes:?}", metric.name);
+                assert!(0 < start && start <= time && value >= 0.0, "{metric:?}");
+                let known = sums.intervals.entry(series.clone()).or_default();
+                if known.insert((start, time)) {
+                    *sums.totals.entry(series).or_default() += value;
                 }
-                Data::Histogram(histogram) => {
-                    assert_eq!(histogram.aggregation_temporality, delta);
-                    for point in histogram
-                        .data_points
-                        .iter()
-                        .filter(|point| point.flags == 0)
-                    {
-                        assert_eq!(point.bucket_counts.iter().sum::<u64>(), point.count);
-                        assert!(point.sum >= Some(0.0));
-                        let count = f64::from(u32::try_from(point.count).unwrap());
-                        let series = format!("{} {:?}", metric.name, point.attributes);
-                        sums.add(
-                            series,
-                            point.start_time_unix_nano,
-                            point.time_unix_nano,
-                            count,
-                        );
-                    }
-                }
-                _ => {}
             }
         }
         sums
-    }
-
-    fn add(&mut self, series: String, start: u64, end: u64, value: f64) {
-        assert!(
-            0 < start && start <= end && value >= 0.0,
-            "{series} {start} {end} {value}"
-        );
-        let known = self.intervals.entry(series.clone()).or_default();
-        if known.insert((start, end)) {
-            *self.totals.entry(series).or_default() += value;
-        }
     }
 
     fn total(&self, series: &str) -> f64 {
@@ -176,19 +135,11 @@ async fn the_points_of_a_push_are_counted_and_no_others() {
     has("Ended").await;
     let sent = || {
         let received = collector.received();
-        let points = received.iter().flat_map(Received::metrics).map(points);
-        points.sum::<f64>()
+        let metrics = received.iter().flat_map(Received::metrics);
+        metrics.map(|metric| points(metric).len()).sum::<usize>() as f64
     };
     let counter = "azure_scheduled_events_metric_points_exported_total";
     let is_counted = exporter.until("all points", |it| it.value(counter) == Some(sent()));
     is_counted.await;
     exporter.stop().await;
-}
-
-fn points(metric: &Metric) -> f64 {
-    let points = match metric.data.as_ref().unwrap() {
-        Data::Histogram(histogram) => histogram.data_points.len(),
-        _ => numbers(metric).len(),
-    };
-    points as f64
 }

@@ -11,12 +11,12 @@ use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
 
-use super::sending::{Sending, Start, base};
+use super::sending::{NO_LOGS, Sending, Start, base, exporting, no_event, stop};
 use crate::support::{
-    FakeImds, Pki, Reply,
+    FakeImds, Pki,
     collector::{Answer, FakeCollector, gzip, partial_success},
     grpc::{CallEnd, FakeGrpc},
-    process::{PROGRAM, Process, exporter},
+    process::{PROGRAM, Process},
 };
 
 const GRPC: (&str, &str) = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
@@ -51,15 +51,13 @@ async fn each_signal_calls_its_service_with_headers_and_compression() {
         ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20a"),
     ];
     let mut spans = Sending::start(&server.base, &environment);
-    spans.append([1]);
-    spans.until(|counts| counts.exported == 1).await;
+    spans.send(1).await;
     let start = Start {
         signal: Signal::Logs,
         ..Start::default()
     };
     let mut logs = Sending::start_as(start, &server.base, &[GRPC]);
-    logs.append([1]);
-    logs.until(|counts| counts.exported == 1).await;
+    logs.send(1).await;
 
     let [trace, log] = <[_; 2]>::try_from(server.calls()).unwrap();
     assert_eq!(
@@ -110,8 +108,7 @@ async fn codes_wait_or_drop_as_specified() {
     let mut sending = Sending::start(&server.base, &[GRPC]);
     sending.append([1]);
     sending.until(|counts| counts.spooled == 0).await;
-    sending.append([2]);
-    let counts = sending.until(|counts| counts.exported == 1).await;
+    let counts = sending.send(2).await;
     assert_eq!(counts.dropped[&DropReason::Rejected], 1);
     assert_eq!(server.calls().len(), 2);
 }
@@ -138,8 +135,7 @@ async fn a_call_without_an_answer_is_repeated_on_another_connection() {
     let server = FakeGrpc::scripted([CallEnd::Hang]).await;
     let timeout = ("OTEL_EXPORTER_OTLP_TIMEOUT", "5000");
     let mut sending = Sending::start(&server.base, &[GRPC, timeout]);
-    sending.append([1]);
-    let counts = sending.until(|counts| counts.exported == 1).await;
+    let counts = sending.send(1).await;
     assert_eq!(counts.failures[&ExportFailure::Timeout], 1);
     let connections: Vec<_> = server.calls().iter().map(|call| call.connection).collect();
     assert_eq!(connections.len(), 2);
@@ -149,7 +145,7 @@ async fn a_call_without_an_answer_is_repeated_on_another_connection() {
 /// Before there is an event, and without a loss when there is one.
 #[tokio::test]
 async fn a_wrong_endpoint_is_known_at_the_start() {
-    let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
+    let imds = FakeImds::standing(no_event()).await;
     let (http, grpc) = (
         FakeCollector::scripted([]).await,
         FakeGrpc::scripted([]).await,
@@ -197,34 +193,33 @@ async fn a_wrong_endpoint_is_known_at_the_start() {
         ),
         (base(&page), "http/protobuf", "this is no OTLP receiver"),
     ] {
-        let mut command = exporter(&imds);
-        command
-            .env("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)
-            .env("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
-            .env("OTEL_EXPORTER_OTLP_CERTIFICATE", &ca)
-            .env("OTEL_LOGS_EXPORTER", "none");
-        let mut process = Process::start_as(&mut command);
+        let environment = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol),
+            ("OTEL_EXPORTER_OTLP_CERTIFICATE", &ca),
+            NO_LOGS,
+        ];
+        let mut process = exporting(&imds, None, &environment);
         let line = process.says("trace export failed").await;
         assert!(line.contains(expected), "{endpoint} {protocol}: {line}");
-        process.signal("TERM");
-        process.end().await;
+        stop(process).await;
     }
 }
 
 #[tokio::test]
 async fn each_endpoint_gets_an_empty_export_at_the_start() {
-    let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
+    let imds = FakeImds::standing(no_event()).await;
     let (http, grpc) = (
         FakeCollector::scripted([]).await,
         FakeGrpc::scripted([]).await,
     );
-    let mut command = exporter(&imds);
-    command
-        .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&http))
-        .env("OTEL_METRICS_EXPORTER", "otlp")
-        .env("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", &grpc.base)
-        .env("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc");
-    let mut process = Process::start_as(&mut command);
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &*base(&http)),
+        ("OTEL_METRICS_EXPORTER", "otlp"),
+        ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", &grpc.base),
+        ("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "grpc"),
+    ];
+    let mut process = exporting(&imds, None, &environment);
     for records in ["spans", "log records", "metric points"] {
         process
             .says(&format!("the receiver of {records} answers"))
@@ -237,8 +232,7 @@ async fn each_endpoint_gets_an_empty_export_at_the_start() {
         probes,
         ["POST /v1/metrics HTTP/1.1", "POST /v1/traces HTTP/1.1"]
     );
-    process.signal("TERM");
-    process.end().await;
+    stop(process).await;
 }
 
 #[tokio::test]

@@ -1,26 +1,18 @@
 //! The export of log records: what a collector gets, and that neither signal waits for the receiver of the other.
 
-use std::path::Path;
-
 use azure_scheduled_events_exporter::otlp::{Signal, trace};
 use tokio::time::timeout;
 
-use super::sending::{SEEN_AT, Sending, Start, base, entry, event, no_event, text};
+use super::sending::{
+    SEEN_AT, Sending, Start, base, entry, event, exporting, no_event, stop, text,
+};
 use crate::support::{
     DEADLINE, FakeImds,
     collector::{Answer, FakeCollector, Received},
     exporter::Metrics,
-    process::{Process, exporter, page},
+    process::{Process, page},
     wait_until,
 };
-
-fn start(imds: &FakeImds, state: &Path, environment: &[(&str, &str)]) -> Process {
-    let mut command = exporter(imds);
-    command
-        .arg(format!("--state.directory={}", state.display()))
-        .envs(environment.iter().copied());
-    Process::start_as(&mut command)
-}
 
 /// Waits until these metrics have these values; `None` for an absent one.
 async fn until_metrics(exporter: &mut Process, expected: &[(&str, Option<f64>)]) {
@@ -62,8 +54,7 @@ async fn exported_log_record_is_that_of_the_entry() {
         ..Start::default()
     };
     let mut sending = Sending::start_as(start, &base(&collector), &[gzip]);
-    sending.append([1]);
-    let counts = sending.until(|counts| counts.exported == 1).await;
+    let counts = sending.send(1).await;
     assert_eq!(counts.spooled, 0);
     let received = collector.received();
     assert_eq!(received[0].line, "POST /v1/logs HTTP/1.1");
@@ -100,11 +91,8 @@ async fn collector_without_a_logs_pipeline_gets_all_spans_and_one_line_says_what
     collector.now(Answer::NotFound("/v1/logs"));
     let state = tempfile::tempdir().unwrap();
     let endpoint = base(&collector);
-    let mut exporter = start(
-        &imds,
-        state.path(),
-        &[("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint)],
-    );
+    let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint)];
+    let mut exporter = exporting(&imds, Some(state.path()), &environment);
     play(&imds, &collector, [1, 2, 4]).await;
     let line = exporter.says("log export failed").await;
     let hint = "set OTEL_LOGS_EXPORTER=none if the collector has no log pipeline";
@@ -115,8 +103,7 @@ async fn collector_without_a_logs_pipeline_gets_all_spans_and_one_line_says_what
         ("azure_scheduled_events_log_records_spooled", Some(4.0)),
     ];
     until_metrics(&mut exporter, &spooled).await;
-    exporter.signal("TERM");
-    let log = exporter.end().await.log;
+    let log = stop(exporter).await;
     assert_eq!(log.matches("log export failed").count(), 1, "{log}");
     assert_eq!(log.matches("trace export failed").count(), 0, "{log}");
 }
@@ -139,7 +126,7 @@ async fn a_receiver_that_hangs_does_not_delay_the_other_signal() {
     ];
     let state = tempfile::tempdir().unwrap();
     logs.now(Answer::hang());
-    let mut exporter = start(&imds, state.path(), &environment);
+    let mut exporter = exporting(&imds, Some(state.path()), &environment);
     play(&imds, &traces, [1, 2, 4]).await;
     let spooled = [("azure_scheduled_events_log_records_spooled", Some(4.0))];
     until_metrics(&mut exporter, &spooled).await;
@@ -148,7 +135,7 @@ async fn a_receiver_that_hangs_does_not_delay_the_other_signal() {
     traces.now(Answer::hang());
     logs.now(Answer::status(200));
     imds.now(event("Started"));
-    let _exporter = start(&imds, state.path(), &environment);
+    let _exporter = exporting(&imds, Some(state.path()), &environment);
     let bodies = wait_until(DEADLINE, "the log records are accepted", || {
         let bodies = logs.accepted_logs();
         (bodies.len() == 5).then_some(bodies)

@@ -11,12 +11,11 @@ use opentelemetry_proto::tonic::{
 };
 use tokio::time::Instant;
 
-use super::sending::{base, event, no_event, settings as otlp, text};
+use super::sending::{base, event, exporting, no_event, settings as otlp, stop, text};
 use crate::support::{
     DEADLINE, FakeImds,
     collector::{Answer, FakeCollector, Received},
     exporter::{Exporter, settings},
-    process::{self, Process},
     wait_until,
 };
 
@@ -62,6 +61,41 @@ pub(super) fn numbers(metric: &Metric) -> &[NumberDataPoint] {
         Data::Sum(sum) => &sum.data_points,
         other => panic!("{other:?}"),
     }
+}
+
+/// A point of a metric: its attributes, start, time, and value, or the count of a histogram.
+pub(super) type Point<'a> = (&'a [KeyValue], u64, u64, f64);
+
+pub(super) fn points(metric: &Metric) -> Vec<Point<'_>> {
+    if let Some(Data::Histogram(histogram)) = &metric.data {
+        let points = histogram.data_points.iter().map(|it| {
+            assert_eq!(it.bucket_counts.iter().sum::<u64>(), it.count);
+            assert_eq!(it.bucket_counts.len(), it.explicit_bounds.len() + 1);
+            let (start, time) = (it.start_time_unix_nano, it.time_unix_nano);
+            (&*it.attributes, start, time, it.count as f64)
+        });
+        return points.collect();
+    }
+    let points = numbers(metric).iter().map(|it| {
+        let Some(Value::AsDouble(value)) = it.value else {
+            panic!("{it:?}");
+        };
+        let (start, time) = (it.start_time_unix_nano, it.time_unix_nano);
+        (&*it.attributes, start, time, value)
+    });
+    points.collect()
+}
+
+pub(super) fn temporality(metric: &Metric) -> Option<AggregationTemporality> {
+    let temporality = match metric.data.as_ref()? {
+        Data::Sum(sum) => {
+            assert!(sum.is_monotonic, "{metric:?}");
+            sum.aggregation_temporality
+        }
+        Data::Histogram(histogram) => histogram.aggregation_temporality,
+        _ => return None,
+    };
+    temporality.try_into().ok()
 }
 
 /// The status of the event in a push.
@@ -199,39 +233,27 @@ async fn points_have_the_kind_unit_and_start_of_their_metric() {
     let received = until(&collector, "the event", |it| status(it).is_some()).await;
 
     let duration = find(&received, "azure_scheduled_event_duration").unwrap();
-    assert_eq!(duration.unit, "s");
-    let [point] = numbers(duration) else {
+    assert_eq!((duration.unit.as_str(), temporality(duration)), ("s", None));
+    let [(_, _, _, seconds)] = points(duration)[..] else {
         panic!("{duration:?}");
     };
-    assert_eq!(point.value, Some(Value::AsDouble(5.0)));
-
-    let observed = find(&received, "azure_scheduled_events_observed").unwrap();
-    assert_eq!(observed.unit, "{event}");
-    let Some(Data::Sum(sum)) = &observed.data else {
-        panic!("{observed:?}");
-    };
-    let cumulative = i32::from(AggregationTemporality::Cumulative);
-    assert!(sum.is_monotonic && sum.aggregation_temporality == cumulative);
-    let counted = |point: &&NumberDataPoint| point.value == Some(Value::AsDouble(1.0));
-    let point = sum.data_points.iter().find(counted).unwrap();
-    assert!(0 < point.start_time_unix_nano && point.start_time_unix_nano < point.time_unix_nano);
-    let requests = find(&received, "azure_scheduled_events_imds_request_duration").unwrap();
-    let Some(Data::Histogram(histogram)) = &requests.data else {
+    assert!((seconds - 5.0).abs() < 0.1);
+    let cumulative = Some(AggregationTemporality::Cumulative);
+    for (name, unit) in [
+        ("azure_scheduled_events_observed", "{event}"),
+        ("azure_scheduled_events_imds_request_duration", "s"),
+    ] {
+        let metric = find(&received, name).unwrap();
+        assert_eq!((&*metric.unit, temporality(metric)), (unit, cumulative));
+        let points = points(metric);
+        let (_, start, time, value) = points.iter().find(|point| point.3 > 0.5).unwrap();
+        assert!(0 < *start && start < time && *value > 0.5, "{metric:?}");
+    }
+    let requests = find(&received, "azure_scheduled_events_imds_request_duration");
+    let Some(Data::Histogram(histogram)) = &requests.unwrap().data else {
         panic!("{requests:?}");
     };
-    assert_eq!(histogram.aggregation_temporality, cumulative);
-    let [buckets] = histogram.data_points.as_slice() else {
-        panic!("{histogram:?}");
-    };
-    assert!(
-        0 < buckets.start_time_unix_nano && buckets.start_time_unix_nano < buckets.time_unix_nano
-    );
-    assert_eq!(
-        buckets.bucket_counts.len(),
-        buckets.explicit_bounds.len() + 1
-    );
-    assert_eq!(buckets.bucket_counts.iter().sum::<u64>(), buckets.count);
-    assert!(buckets.count > 0 && buckets.sum > Some(0.0));
+    assert!(histogram.data_points[0].sum > Some(0.0));
     exporter.stop().await;
 }
 
@@ -371,12 +393,9 @@ async fn a_push_that_the_collector_finds_too_large_is_dropped_with_one_line() {
     let collector = FakeCollector::scripted([]).await;
     collector.now(Answer::status(413));
     let endpoint = format!("{}/v1/metrics", collector.base());
-    let mut command = process::exporter(&imds);
-    command
-        .env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", endpoint)
-        .env("OTEL_METRIC_EXPORT_INTERVAL", "100")
-        .envs([PUSH]);
-    let mut process = Process::start_as(&mut command);
+    let endpoint = ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &*endpoint);
+    let interval = ("OTEL_METRIC_EXPORT_INTERVAL", "100");
+    let mut process = exporting(&imds, None, &[endpoint, interval, PUSH]);
     let line = process.says("metric export failed").await;
     assert!(
         line.contains("reason=too_large") && line.contains("HTTP 413"),
@@ -387,7 +406,6 @@ async fn a_push_that_the_collector_finds_too_large_is_dropped_with_one_line() {
         (collector.received().len() >= pushes + 3).then_some(())
     })
     .await;
-    process.signal("TERM");
-    let log = process.end().await.log;
+    let log = stop(process).await;
     assert_eq!(log.matches("metric export failed").count(), 1, "{log}");
 }

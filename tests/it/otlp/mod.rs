@@ -18,19 +18,19 @@ use azure_scheduled_events_exporter::{
 };
 use tokio::time::Instant;
 
-use self::sending::{SEEN_AT, Sending, Start, TIMING, accepted, base, entry, event, text};
+use self::sending::{
+    NO_LOGS, SEEN_AT, Sending, Start, TIMING, accepted, base, entry, event, exporting, stop, text,
+};
 use crate::support::{
     FakeImds,
     collector::{Answer, FakeCollector, gzip, partial_success},
-    process::{Process, exporter},
 };
 
 #[tokio::test]
 async fn exported_span_is_that_of_the_entry() {
     let collector = FakeCollector::scripted([]).await;
     let mut sending = Sending::start(&base(&collector), &[]);
-    sending.append([1]);
-    let counts = sending.until(|counts| counts.exported == 1).await;
+    let counts = sending.send(1).await;
     assert_eq!(counts.spooled, 0);
     let received = collector.received();
     assert_eq!(received.len(), 1);
@@ -62,9 +62,7 @@ async fn retry_after_is_honoured() {
     let mut sending = Sending::start(&base(&collector), &[]);
     sending.append([1]);
     // A new entry does not end the wait that the collector asked for.
-    sending
-        .until(|counts| counts.failures[&ExportFailure::Status5xx] == 1)
-        .await;
+    sending.until_failed(ExportFailure::Status5xx, 1).await;
     sending.append([2]);
     sending.until(|counts| counts.exported == 2).await;
     let received = collector.received();
@@ -77,13 +75,10 @@ async fn a_delay_after_the_first_request_holds_for_what_follows() {
     let server = FakeCollector::scripted([]).await;
     server.answer_probes(Answer::retry_after(503, "2"));
     let mut sending = Sending::start(&base(&server), &[]);
-    sending
-        .until(|counts| counts.failures[&ExportFailure::Status5xx] == 1)
-        .await;
+    sending.until_failed(ExportFailure::Status5xx, 1).await;
     let begin = Instant::now();
     server.answer_probes(Answer::status(200));
-    sending.append([1]);
-    sending.until(|counts| counts.exported == 1).await;
+    sending.send(1).await;
     assert!(begin.elapsed() >= Duration::from_millis(1_900));
 }
 
@@ -102,9 +97,7 @@ async fn a_small_delay_does_not_switch_the_backoff_off() {
     };
     let mut sending = Sending::start_as(start, &base(&collector), &[]);
     sending.append([1]);
-    sending
-        .until(|counts| counts.failures[&ExportFailure::Status5xx] >= 2)
-        .await;
+    sending.until_failed(ExportFailure::Status5xx, 2).await;
     let received = collector.received();
     // With jitter it is at least half.
     assert!(received[1].at - received[0].at >= Duration::from_millis(1_490));
@@ -163,14 +156,10 @@ async fn spans_of_a_batch_that_was_rejected_are_not_logged_as_sent() {
     ] {
         let imds = FakeImds::standing(event("Scheduled")).await;
         let collector = FakeCollector::scripted([answer]).await;
-        let mut command = exporter(&imds);
-        command
-            .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector))
-            .env("OTEL_LOGS_EXPORTER", "none");
-        let mut exporter = Process::start_as(&mut command);
+        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", &*base(&collector));
+        let mut exporter = exporting(&imds, None, &[endpoint, NO_LOGS]);
         exporter.says(message).await;
-        exporter.signal("TERM");
-        let log = exporter.end().await.log;
+        let log = stop(exporter).await;
         assert_eq!(log.matches("span sent").count(), sent, "{log}");
     }
 }
@@ -208,8 +197,7 @@ async fn password_in_the_endpoint_is_basic_authentication_unless_a_header_overri
     let other = ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20x");
     for (environment, expected) in [(&[][..], "Basic bWVAaG9tZTpwOnNz"), (&[other], "Bearer x")] {
         let mut sending = Sending::start(&endpoint, environment);
-        sending.append([1]);
-        sending.until(|counts| counts.exported == 1).await;
+        sending.send(1).await;
         let received = collector.received();
         let last = received.last().unwrap();
         assert_eq!(last.header("authorization"), Some(expected));
@@ -222,8 +210,7 @@ async fn largest_possible_timeout_is_accepted() {
     let collector = FakeCollector::scripted([]).await;
     let environment = [("OTEL_EXPORTER_OTLP_TIMEOUT", "18446744073709551615")];
     let mut sending = Sending::start(&base(&collector), &environment);
-    sending.append([1]);
-    sending.until(|counts| counts.exported == 1).await;
+    sending.send(1).await;
 }
 
 #[tokio::test]
@@ -237,8 +224,7 @@ async fn standard_variables_set_path_headers_and_compression() {
         ),
     ];
     let mut sending = Sending::start(&format!("{}/otlp", base(&collector)), &environment);
-    sending.append([1]);
-    sending.until(|counts| counts.exported == 1).await;
+    sending.send(1).await;
     let received = &collector.received()[0];
     assert_eq!(received.line, "POST /otlp/v1/traces HTTP/1.1");
     assert_eq!(received.header("content-encoding"), Some("gzip"));

@@ -7,11 +7,10 @@ use azure_scheduled_events_exporter::{
     output_counters::{DropReason, ExportCounts, ExportFailure},
 };
 
-use super::sending::{Sending, Start, TIMING, accepted, base, event, numbers};
+use super::sending::{Sending, Start, TIMING, accepted, base, event, exporting, numbers, stop};
 use crate::support::{
     FakeImds,
     collector::{Answer, FakeCollector},
-    process::{Process, exporter},
 };
 
 /// Nothing is retried during a test, unless something is added.
@@ -65,26 +64,20 @@ async fn spans_survive_the_restart_that_brings_a_new_token() {
     let collector = FakeCollector::scripted([]).await;
     collector.now(Answer::status(401));
     let directory = tempfile::tempdir().unwrap();
-    let start = |token: &str| {
-        let mut command = exporter(&imds);
-        command
-            .arg(format!("--state.directory={}", directory.path().display()))
-            .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector))
-            .env(
-                "OTEL_EXPORTER_OTLP_HEADERS",
-                format!("authorization=Bearer%20{token}"),
-            );
-        Process::start_as(&mut command)
+    let endpoint = base(&collector);
+    let start = |headers| {
+        let headers = ("OTEL_EXPORTER_OTLP_HEADERS", headers);
+        let environment = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*endpoint), headers];
+        exporting(&imds, Some(directory.path()), &environment)
     };
-    let mut refused = start("expired");
+    let mut refused = start("authorization=Bearer%20expired");
     let line = refused.says("trace export failed").await;
     assert!(line.contains("reason=status_4xx"), "{line}");
-    refused.signal("TERM");
-    let log = refused.end().await.log;
+    let log = stop(refused).await;
     assert_eq!(log.matches("trace export failed").count(), 1, "{log}");
     assert_eq!(log.matches("dropped").count(), 0, "{log}");
     collector.now(Answer::status(200));
-    let mut renewed = start("renewed");
+    let mut renewed = start("authorization=Bearer%20renewed");
     renewed.says("span sent").await;
     assert_eq!(collector.accepted(), ["scheduled_event announced"]);
     let received = collector.received();
@@ -99,15 +92,22 @@ async fn a_new_span_is_sent_at_once_and_before_refused_ones() {
     let mut sending = Sending::start_as(hourly(), &base(&collector), &[]);
     for number in [10, 11] {
         sending.append([number]);
+        let failures = number - 9;
         sending
-            .until(|counts| counts.failures[&ExportFailure::Status5xx] == number - 9)
+            .until_failed(ExportFailure::Status5xx, failures)
             .await;
     }
-    sending.append([2]);
-    let counts = sending.until(|counts| counts.exported == 1).await;
+    let counts = sending.send(2).await;
     assert_eq!(counts.spooled, 2, "the refused spans are kept");
     assert_eq!(collector.received()[2].spans().count(), 1);
     assert_eq!(accepted(&collector), [2]);
+    // All are sent as soon as the collector accepts one.
+    collector.now(Answer::status(200));
+    sending.append([3]);
+    sending.until(|counts| counts.exported == 4).await;
+    let mut accepted = accepted(&collector);
+    accepted.sort_unstable();
+    assert_eq!(accepted, [2, 3, 10, 11]);
 }
 
 #[tokio::test]
@@ -165,21 +165,6 @@ async fn a_collector_that_accepts_only_empty_requests_loses_no_spans() {
         accepted.sort_unstable();
         assert_eq!(accepted, numbers(1..=20), "each once");
     }
-}
-
-#[tokio::test]
-async fn all_refused_entries_are_sent_as_soon_as_the_collector_accepts_one() {
-    let collector = FakeCollector::scripted([]).await;
-    collector.now(Answer::status(401));
-    let mut sending = Sending::start_as(hourly(), &base(&collector), &[]);
-    sending.append(1..=4);
-    sending
-        .until(|counts| counts.failures[&ExportFailure::Status4xx] == 1)
-        .await;
-    collector.now(Answer::status(200));
-    sending.append([5]);
-    sending.until(|counts| counts.exported == 5).await;
-    assert_eq!(accepted(&collector), [5, 1, 2, 3, 4]);
 }
 
 #[tokio::test]

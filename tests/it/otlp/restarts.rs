@@ -9,11 +9,12 @@ use azure_scheduled_events_exporter::{
 
 use serde_json::Value;
 
-use super::sending::{Sending, Start, TIMING, accepted, base, event, numbers, restored};
+use super::sending::{
+    NO_LOGS, Sending, Start, TIMING, accepted, base, event, exporting, numbers, restored, stop,
+};
 use crate::support::{
     DEADLINE, FakeImds, RefusingPort,
     collector::{Answer, FakeCollector, Received},
-    process::{Process, exporter},
 };
 
 /// A flush that ends once all is sent.
@@ -45,9 +46,7 @@ async fn spans_arrive_in_order_and_once_after_an_outage() {
     for number in 1..=150 {
         sending.append([number]);
     }
-    sending
-        .until(|counts| counts.failures[&ExportFailure::Connect] >= 3)
-        .await;
+    sending.until_failed(ExportFailure::Connect, 3).await;
     let (counts, kept) = sending.stop().await;
     assert_eq!((counts.spooled, counts.exported), (150, 0));
     let collector = FakeCollector::scripted([Answer::status(503), Answer::reset()]).await;
@@ -102,8 +101,7 @@ async fn shutdown_retries_spans_in_memory_until_the_flush_timeout() {
 async fn what_was_sent_after_the_cursor_was_saved_is_sent_again_with_the_same_ids() {
     let collector = FakeCollector::scripted([]).await;
     let mut sending = Sending::start_as(durable(), &base(&collector), &[]);
-    sending.append([1]);
-    sending.until(|counts| counts.exported == 1).await;
+    sending.send(1).await;
     let saved = sending.queue.saved(&sending.journal);
     sending.append([2]);
     sending.until(|counts| counts.exported == 2).await;
@@ -128,8 +126,7 @@ async fn what_was_restored_is_not_sent_before_the_owner_is_known() {
     let (_, kept) = sending.stop().await;
     let collector = FakeCollector::scripted([]).await;
     let mut sending = Sending::start_as(next(&kept), &base(&collector), &[]);
-    sending.append([3]);
-    let counts = sending.until(|counts| counts.exported == 1).await;
+    let counts = sending.send(3).await;
     assert_eq!(counts.spooled, 2);
     sending.append([4]);
     sending.until(|counts| counts.exported == 2).await;
@@ -145,12 +142,8 @@ async fn the_state_says_what_was_sent_at_shutdown() {
     let collector = FakeCollector::scripted([]).await;
     collector.now(Answer::status(503));
     let directory = tempfile::tempdir().unwrap();
-    let mut command = exporter(&imds);
-    command
-        .arg(format!("--state.directory={}", directory.path().display()))
-        .env("OTEL_EXPORTER_OTLP_ENDPOINT", base(&collector))
-        .env("OTEL_LOGS_EXPORTER", "none");
-    let mut process = Process::start_as(&mut command);
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", &*base(&collector));
+    let mut process = exporting(&imds, Some(directory.path()), &[endpoint, NO_LOGS]);
     process.says("trace export failed").await;
     let sent = || {
         let state = fs::read(directory.path().join("state.json")).unwrap();
@@ -159,8 +152,7 @@ async fn the_state_says_what_was_sent_at_shutdown() {
     };
     assert_eq!(sent(), 0);
     collector.now(Answer::status(200));
-    process.signal("TERM");
-    process.end().await;
+    stop(process).await;
     assert_eq!(collector.accepted(), ["scheduled_event announced"]);
     assert_ne!(sent(), 0);
 }

@@ -1,6 +1,6 @@
 //! A running sender with its journal, and entries to send.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
     document,
@@ -11,7 +11,7 @@ use azure_scheduled_events_exporter::{
         sender::{self, CollectorClient, RecordSource, RetryTiming, SignalQueue},
         settings::OtlpSettings,
     },
-    output_counters::ExportCounts,
+    output_counters::{ExportCounts, ExportFailure},
     snapshot::Snapshot,
     time::{Clock, Moment, Timestamp},
 };
@@ -25,10 +25,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{
-    DEADLINE, Reply,
+    DEADLINE, FakeImds, Reply,
     collector::FakeCollector,
     events::{self, document as reply},
     install_cryptography,
+    process::{Process, exporter},
 };
 
 pub(super) const TIMING: RetryTiming = RetryTiming {
@@ -88,14 +89,14 @@ impl Sending {
         let (publisher, snapshots) = watch::channel(Arc::new(snapshot));
         let settings = settings(endpoint, environment);
         let exporter = settings.exporter(start.signal).unwrap();
-        let connection = CollectorClient::new(exporter, clock, start.timing).unwrap();
+        let client = CollectorClient::new(exporter, clock, start.timing).unwrap();
         let source = RecordSource {
             settings,
             snapshots,
             is_durable: start.is_durable,
         };
         let stop = CancellationToken::new();
-        let running = sender::run(connection, Arc::clone(&queue), source, stop.clone());
+        let running = sender::run(client, Arc::clone(&queue), source, stop.clone());
         Self {
             journal,
             counts: queue.counts().subscribe(),
@@ -126,6 +127,17 @@ impl Sending {
         let waited = timeout(DEADLINE, waiting).await;
         let counts = waited.ok().map(|counts| counts.unwrap().clone());
         counts.unwrap_or_else(|| panic!("timed out at {:?}", self.counts.borrow()))
+    }
+
+    pub(super) async fn until_failed(&mut self, reason: ExportFailure, times: u64) -> ExportCounts {
+        self.until(|counts| counts.failures[&reason] >= times).await
+    }
+
+    /// Adds an entry, and waits until one more is exported.
+    pub(super) async fn send(&mut self, number: u64) -> ExportCounts {
+        let before = self.counts.borrow().exported;
+        self.append([number]);
+        self.until(|counts| counts.exported == before + 1).await
     }
 
     pub(super) async fn stop(self) -> (ExportCounts, (Journal, SavedCursor)) {
@@ -161,6 +173,7 @@ pub(super) fn settings(endpoint: &str, environment: &[(&str, &str)]) -> OtlpSett
         .unwrap()
 }
 
+pub(super) const NO_LOGS: (&str, &str) = ("OTEL_LOGS_EXPORTER", "none");
 pub(super) const SEEN_AT: i64 = 1_794_906_942;
 
 /// The end of an event, with one span and one log record. The number is the end of its id, and its type, which is in the
@@ -188,6 +201,26 @@ pub(super) fn accepted(collector: &FakeCollector) -> Vec<u64> {
     let names = collector.accepted();
     let number = |name: &String| name.rsplit(' ').next().unwrap().parse().unwrap();
     names.iter().map(number).collect()
+}
+
+/// The program with these variables, and a state directory if it is given.
+pub(super) fn exporting(
+    imds: &FakeImds,
+    state: Option<&Path>,
+    environment: &[(&str, &str)],
+) -> Process {
+    let mut command = exporter(imds);
+    command.envs(environment.iter().copied());
+    if let Some(state) = state {
+        command.arg(format!("--state.directory={}", state.display()));
+    }
+    Process::start_as(&mut command)
+}
+
+/// Ends the program, and returns its log.
+pub(super) async fn stop(process: Process) -> String {
+    process.signal("TERM");
+    process.end().await.log
 }
 
 /// A Freeze of this VM.

@@ -26,8 +26,7 @@ async fn only_the_given_authority_is_trusted() {
     let (_collector, proxy) = collector(&ours, false).await;
     let ca = ours.path("ca.pem");
     let mut sending = trusting(&proxy, &ca);
-    sending.append([1]);
-    sending.until(|counts| counts.exported == 1).await;
+    sending.send(1).await;
     let untrusted = FakeCollector::scripted([]).await;
     for proxy in [
         theirs
@@ -37,9 +36,7 @@ async fn only_the_given_authority_is_trusted() {
     ] {
         let mut sending = trusting(&proxy, &ca);
         sending.append([1]);
-        let counts = sending
-            .until(|counts| counts.failures[&ExportFailure::Tls] >= 2)
-            .await;
+        let counts = sending.until_failed(ExportFailure::Tls, 2).await;
         assert_eq!((counts.exported, counts.spooled), (0, 1));
     }
     assert!(untrusted.received().is_empty());
@@ -57,9 +54,7 @@ async fn client_certificate_is_presented() {
     let trusted = ("OTEL_EXPORTER_OTLP_CERTIFICATE", ca.as_str());
     let mut anonymous = Sending::start(&proxy.base(), &[trusted]);
     anonymous.append([1]);
-    let counts = anonymous
-        .until(|counts| counts.failures[&ExportFailure::Tls] >= 2)
-        .await;
+    let counts = anonymous.until_failed(ExportFailure::Tls, 2).await;
     assert_eq!(counts.exported, 0);
     let environment = [
         trusted,
@@ -67,8 +62,7 @@ async fn client_certificate_is_presented() {
         ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key),
     ];
     let mut identified = Sending::start(&proxy.base(), &environment);
-    identified.append([2]);
-    identified.until(|counts| counts.exported == 1).await;
+    identified.send(2).await;
     assert_eq!(accepted(&collector), [2]);
 }
 
@@ -79,9 +73,7 @@ async fn missing_certificate_file_is_read_when_it_appears() {
     let late = pki.path("late.pem");
     let mut sending = trusting(&proxy, &late);
     sending.append([1]);
-    let counts = sending
-        .until(|counts| counts.failures[&ExportFailure::Tls] >= 1)
-        .await;
+    let counts = sending.until_failed(ExportFailure::Tls, 1).await;
     assert_eq!(counts.exported, 0);
     pki.write("late.pem", &pki.authority());
     sending.until(|counts| counts.exported == 1).await;
@@ -95,9 +87,7 @@ async fn renewed_authority_is_read_again() {
     let trusted = ours.path("trusted.pem");
     let mut sending = trusting(&proxy, &trusted);
     sending.append([1]);
-    sending
-        .until(|counts| counts.failures[&ExportFailure::Tls] >= 2)
-        .await;
+    sending.until_failed(ExportFailure::Tls, 2).await;
     ours.write("trusted.pem", &ours.authority());
     sending.until(|counts| counts.exported == 1).await;
 }
