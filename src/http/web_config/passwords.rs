@@ -45,7 +45,7 @@ pub(super) fn credentials(header: &[u8]) -> Option<(String, Vec<u8>)> {
 
 #[derive(Debug)]
 pub(super) struct Passwords {
-    worker: Worker,
+    pub(super) worker: Worker,
     /// Held by the request whose password is being checked. The others wait in the order of their arrival.
     turn: sync::Mutex<()>,
     results: Mutex<Results>,
@@ -99,11 +99,6 @@ impl Passwords {
         let is_accepted = self.worker.run_while_awaited(verify).await? && is_known;
         self.results().insert(tag, is_accepted);
         Some(is_accepted)
-    }
-
-    #[cfg(test)]
-    pub(super) fn worker(&self) -> &Worker {
-        &self.worker
     }
 
     fn results(&self) -> MutexGuard<'_, Results> {
