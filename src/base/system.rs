@@ -28,11 +28,20 @@ pub fn is_closed_pipe(error: &io::Error) -> bool {
 /// The number of files that this process may have open at a time, on Linux: the soft limit. Windows has no limit of this
 /// kind.
 pub(crate) fn max_open_files() -> Option<usize> {
-    let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    let values = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
-    values.split_whitespace().next()?.parse().ok()
+    let limits = proc_line("/proc/self/limits", "Max open files")?;
+    limits.split_whitespace().next()?.parse().ok()
+}
+
+/// What follows `start` in a line of a file of Linux, without white space at its ends.
+fn proc_line(path: &str, start: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let mut lines = text.lines();
+    Some(
+        lines
+            .find_map(|line| line.strip_prefix(start))?
+            .trim()
+            .to_owned(),
+    )
 }
 
 /// Makes creations, renames and removals in a directory durable.
@@ -50,9 +59,8 @@ pub(crate) fn is_stdout_missing() -> bool {
     const O_ACCMODE: i32 = 0o3;
     const O_RDWR: i32 = 0o2;
     let is_null = fs::read_link("/proc/self/fd/1").is_ok_and(|path| path == *"/dev/null");
-    let info = fs::read_to_string("/proc/self/fdinfo/1").unwrap_or_default();
-    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-    let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
+    let flags = proc_line("/proc/self/fdinfo/1", "flags:");
+    let flags = flags.and_then(|flags| i32::from_str_radix(&flags, 8).ok());
     is_null && flags.is_some_and(|flags| flags & O_ACCMODE == O_RDWR)
 }
 
@@ -238,11 +246,8 @@ mod platform {
     /// True if the process was started with this signal ignored.
     fn is_ignored(kind: SignalKind) -> bool {
         let bit = kind.as_raw_value() - 1;
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let mask = status
-            .lines()
-            .find_map(|line| line.strip_prefix("SigIgn:"))
-            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        let mask = super::proc_line("/proc/self/status", "SigIgn:");
+        let mask = mask.and_then(|mask| u64::from_str_radix(&mask, 16).ok());
         mask.is_some_and(|mask| mask >> bit & 1 == 1)
     }
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     Request, Response, empty, error, json_response, not_allowed, page, response,
-    scenario::Scenario, scenario_file::catalog, world::World,
+    scenario::Scenario, scenario_file::catalog, with_header, world::World,
 };
 use crate::base::time::{Moment, Timestamp};
 
@@ -56,8 +56,7 @@ pub(super) fn respond(world: &mut World, request: &Request, now: Moment) -> Resp
         (REFERRER_POLICY, "same-origin"),
         (CACHE_CONTROL, "no-store"),
     ] {
-        let value = HeaderValue::from_static(value);
-        response.headers_mut().insert(name, value);
+        response = with_header(response, name, value);
     }
     response
 }
@@ -79,10 +78,7 @@ fn command(world: &mut World, request: &Request, now: Moment) -> Response {
         }
     }
     if is_form(request.headers()) {
-        let mut response = empty(StatusCode::SEE_OTHER);
-        let page = HeaderValue::from_static("/");
-        response.headers_mut().insert(LOCATION, page);
-        return response;
+        return with_header(empty(StatusCode::SEE_OTHER), LOCATION, "/");
     }
     json_response(&state(world, now))
 }

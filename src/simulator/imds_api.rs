@@ -24,6 +24,7 @@ use super::{
     JSON, Request, Response, empty, error, json_response, not_allowed, response,
     scenario::Fault,
     vm::Vm,
+    with_header,
     world::{PendingEvent, World},
 };
 use crate::{
@@ -135,36 +136,24 @@ fn act(
 }
 
 fn unknown_vm(world: &World, name: &str) -> Refusal {
-    let known: Vec<&str> = world
-        .vm_names
-        .iter()
-        .map(|known| &**known)
-        .take(MAX_NAMED)
-        .collect();
-    let message = format!(
-        "no VM {name:?} in the scenarios that were started; known are {}",
-        known.join(", ")
-    );
+    let known = world.vm_names.iter().take(MAX_NAMED).cloned();
+    let known = known.collect::<Vec<_>>().join(", ");
+    let message = format!("no VM {name:?} in the scenarios that were started; known are {known}");
     error(StatusCode::NOT_FOUND, &message).into()
 }
 
 fn throttled(retry_after: Option<Duration>) -> Response {
     let mut response = error(StatusCode::TOO_MANY_REQUESTS, "Too many requests.");
-    if let Some(wait) = retry_after {
-        response
-            .headers_mut()
-            .insert(RETRY_AFTER, wait.as_secs().into());
-    }
+    let retry_after = retry_after.map(|wait| (RETRY_AFTER, wait.as_secs().into()));
+    response.headers_mut().extend(retry_after);
     response
 }
 
 /// The Guest Proxy Agent sends no body, and closes the connection.
 fn proxy_response(status: Option<u16>) -> Response {
     let status = status.and_then(|status| StatusCode::from_u16(status).ok());
-    let mut response = empty(status.unwrap_or(StatusCode::FORBIDDEN));
-    let close = HeaderValue::from_static("close");
-    response.headers_mut().insert(CONNECTION, close);
-    response
+    let response = empty(status.unwrap_or(StatusCode::FORBIDDEN));
+    with_header(response, CONNECTION, "close")
 }
 
 /// The service's protection against server-side request forgery. The preview of Scheduled Events does not ask for the

@@ -25,7 +25,7 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{
     StatusCode,
     body::Incoming,
-    header::{ALLOW, CONTENT_TYPE, HeaderValue},
+    header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -126,14 +126,18 @@ impl Handler for Simulator {
 fn response(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response {
     let mut response = empty(status);
     *response.body_mut() = body.into();
-    let content_type = HeaderValue::from_static(content_type);
-    response.headers_mut().insert(CONTENT_TYPE, content_type);
-    response
+    with_header(response, CONTENT_TYPE, content_type)
 }
 
 fn empty(status: StatusCode) -> Response {
     let mut response = Response::default();
     *response.status_mut() = status;
+    response
+}
+
+fn with_header(mut response: Response, name: HeaderName, value: &'static str) -> Response {
+    let value = HeaderValue::from_static(value);
+    response.headers_mut().insert(name, value);
     response
 }
 
@@ -147,8 +151,6 @@ fn error(status: StatusCode, message: &str) -> Response {
 }
 
 fn not_allowed(methods: &'static str) -> Response {
-    let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
-    let methods = HeaderValue::from_static(methods);
-    response.headers_mut().insert(ALLOW, methods);
-    response
+    let refusal = error(StatusCode::METHOD_NOT_ALLOWED, "method not allowed");
+    with_header(refusal, ALLOW, methods)
 }

@@ -26,14 +26,9 @@ pub enum OsType {
 }
 
 impl Vm {
-    /// A Linux VM, in a uniform scale set if its name has that format.
-    pub fn new(name: Option<&str>) -> Self {
-        Self::configured(name, None, OsType::Linux)
-    }
-
     /// A VM in `scale_set`, which is flexible unless the name is that of an instance, `SCALESET_NUMBER`. With an empty
     /// `scale_set`, the VM is in none.
-    pub fn configured(name: Option<&str>, scale_set: Option<&str>, os_type: OsType) -> Self {
+    pub fn new(name: Option<&str>, scale_set: Option<&str>, os_type: OsType) -> Self {
         let name = match (name, scale_set) {
             (Some(name), _) => name.to_owned(),
             (None, None | Some("")) => DEFAULT_NAME.to_owned(),
@@ -54,7 +49,7 @@ impl Vm {
 
     /// Another VM of the scenarios: of the same flexible scale set, or of the uniform one that its name tells.
     pub(super) fn neighbour(&self, name: &str) -> Self {
-        Self::configured(Some(name), self.flexible_set.as_deref(), self.os_type)
+        Self::new(Some(name), self.flexible_set.as_deref(), self.os_type)
     }
 
     pub(super) fn resource(&self, resource: &ResourceSpec) -> Box<str> {
@@ -124,11 +119,11 @@ mod tests {
 
     #[test]
     fn resource_offsets_count_from_the_simulated_instance() {
-        let vm = Vm::new(Some("aks-spot1-61920374-vmss_25"));
+        let vm = Vm::new(Some("aks-spot1-61920374-vmss_25"), None, OsType::Linux);
         let resource = |offset| vm.resource(&ResourceSpec::Instance(offset));
         assert_eq!(&*resource(0), "aks-spot1-61920374-vmss_25");
         assert_eq!(&*resource(2), "aks-spot1-61920374-vmss_27");
-        let single = Vm::new(Some("db"));
+        let single = Vm::new(Some("db"), None, OsType::Linux);
         assert_eq!(&*single.resource(&ResourceSpec::Instance(1)), "db-1");
         assert_eq!(&*vm.resource(&ResourceSpec::Name("{x}".into())), "{x}");
     }
@@ -166,7 +161,7 @@ mod tests {
                 "db_1  db_1 Linux virtualMachines/db_1".to_owned(),
             ),
         ] {
-            let document = Vm::configured(name, scale_set, os_type).instance_document();
+            let document = Vm::new(name, scale_set, os_type).instance_document();
             let compute = &document["compute"];
             let id = compute["resourceId"].as_str().unwrap();
             let found = [
@@ -182,7 +177,7 @@ mod tests {
 
     #[test]
     fn neighbour_has_the_flexible_scale_set_of_the_vm_and_an_id_of_its_own() {
-        let vm = Vm::configured(Some("batch_1a2b"), Some("batch"), OsType::Linux);
+        let vm = Vm::new(Some("batch_1a2b"), Some("batch"), OsType::Linux);
         let one = vm.instance_document();
         let other = vm.neighbour("batch_3c4d").instance_document();
         assert_eq!(other["compute"]["vmScaleSetName"], "batch");

@@ -52,18 +52,11 @@ impl EventId {
 
     /// The trace id: the bytes of the GUID, so that an operator can search traces for the id of an alert, and so that
     /// all VMs of an event share one trace. Any other id, and the zero GUID, which W3C Trace Context forbids, is hashed
-    /// (128-bit FNV-1a of the lower-case id).
+    /// in lower case (UUID version 5).
     pub(crate) fn trace_id(&self) -> [u8; 16] {
-        const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-        let hash = || {
-            self.folded().fold(OFFSET, |hash, byte| {
-                (hash ^ u128::from(byte)).wrapping_mul(PRIME)
-            })
-        };
-        self.as_guid()
-            .filter(|guid| *guid != [0; 16])
-            .unwrap_or_else(|| hash().to_be_bytes())
+        let hash = || Uuid::new_v5(&Uuid::NAMESPACE_OID, self.0.to_ascii_lowercase().as_bytes());
+        let guid = self.as_guid().filter(|guid| *guid != [0; 16]);
+        guid.unwrap_or_else(|| hash().into_bytes())
     }
 
     fn folded(&self) -> impl Iterator<Item = u8> + '_ {

@@ -43,7 +43,7 @@ pub(crate) const UNREADABLE: &str = "Unknown";
 
 pub(crate) use self::event_type::{Impact, Severity};
 pub(crate) use self::members::{AzureForm, Member, MemberValue, serialize_members};
-pub(crate) use self::scope::{is_same_vm, resource_name, scope_of};
+pub(crate) use self::scope::{is_same_vm, resource_name};
 pub use self::{
     event_type::EventType,
     id::EventId,
@@ -201,9 +201,11 @@ impl Event {
     }
 
     pub fn scope<'a>(&self, vm: impl Into<VmNames<'a>>) -> EventScope {
-        match scope_of(self.resources.as_deref(), vm.into()) {
-            EventScope::Other if self.has_more_resources => EventScope::Unknown,
-            scope => scope,
+        let vm = vm.into();
+        match &self.resources {
+            Some(resources) if resources.iter().any(|entry| vm.contain(entry)) => EventScope::Own,
+            Some(_) if !vm.is_unknown() && !self.has_more_resources => EventScope::Other,
+            _ => EventScope::Unknown,
         }
     }
 
@@ -241,25 +243,55 @@ mod tests {
         assert_eq!(Source::new("Partner").as_str(), "Partner");
     }
 
-    #[test]
-    fn an_event_is_advisory_by_its_status_or_its_type() {
-        let event = |event_type: &str, status: &str| Event {
+    fn event(event_type: &str, status: &str, resources: Option<&[&str]>) -> Event {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).into()).collect();
+        Event {
             id: EventId::new("a"),
             event_type: EventType::new(event_type),
             status: Status::new(status),
             source: None,
             resource_type: None,
-            resources: None,
+            resources: resources.map(names),
             has_more_resources: false,
             not_before: None,
             duration_seconds: None,
             is_duration_unknown: false,
             description: None,
             unknown_members: Vec::new(),
-        };
-        assert!(event("Preempt", "ADVISORY").is_advisory());
-        assert!(event("spotRebalanceRecommendation", "Scheduled").is_advisory());
-        assert!(!event("Preempt", "Scheduled").is_advisory());
-        assert!(!event("Hibernate", "Paused").is_advisory());
+        }
+    }
+
+    #[test]
+    fn an_event_is_advisory_by_its_status_or_its_type() {
+        for (event_type, status, expected) in [
+            ("Preempt", "ADVISORY", true),
+            ("spotRebalanceRecommendation", "Scheduled", true),
+            ("Preempt", "Scheduled", false),
+            ("Hibernate", "Paused", false),
+        ] {
+            let event = event(event_type, status, None);
+            assert_eq!(event.is_advisory(), expected, "{event_type} {status}");
+        }
+    }
+
+    #[test]
+    fn the_vm_name_is_compared_whole_and_without_case() {
+        for (names, own, expected) in [
+            (
+                Some(&["web_10", "WEB_1"][..]),
+                Some("web_1"),
+                EventScope::Own,
+            ),
+            (Some(&["web_10"]), Some("web_1"), EventScope::Other),
+            (Some(&["_legacyvm2"]), Some("legacyvm2"), EventScope::Own),
+            (Some(&["_legacyvm2"]), Some("_legacyvm2"), EventScope::Own),
+            (Some(&["web_1 \n"]), Some("\tWEB_1"), EventScope::Own),
+            (Some(&[]), Some("web_1"), EventScope::Other),
+            (Some(&["web_1"]), None, EventScope::Unknown),
+            (None, Some("web_1"), EventScope::Unknown),
+        ] {
+            let event = event("Freeze", "Scheduled", names);
+            assert_eq!(event.scope(own), expected, "{names:?} {own:?}");
+        }
     }
 }

@@ -54,15 +54,6 @@ impl<'a> From<Option<&'a str>> for VmNames<'a> {
     }
 }
 
-/// Compares the names of this VM with the entries of `resources`.
-pub(crate) fn scope_of(resources: Option<&[Box<str>]>, vm: VmNames<'_>) -> EventScope {
-    match resources {
-        Some(resources) if resources.iter().any(|entry| vm.contain(entry)) => EventScope::Own,
-        Some(_) if !vm.is_unknown() => EventScope::Other,
-        Some(_) | None => EventScope::Unknown,
-    }
-}
-
 /// Compares whole names, ignoring case and what [`resource_name`] removes.
 pub(crate) fn is_same_vm(one: &str, other: &str) -> bool {
     resource_name(one).eq_ignore_ascii_case(resource_name(other))
@@ -73,25 +64,4 @@ pub(crate) fn is_same_vm(one: &str, other: &str) -> bool {
 pub(crate) fn resource_name(entry: &str) -> &str {
     let entry = entry.trim();
     entry.strip_prefix('_').unwrap_or(entry)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_vm_name_is_compared_whole_and_without_case() {
-        let scope = |entries: &[&str], own: Option<&str>| {
-            let entries: Vec<Box<str>> = entries.iter().map(|entry| (*entry).into()).collect();
-            scope_of(Some(&entries), own.into())
-        };
-        assert_eq!(scope(&["web_10", "WEB_1"], Some("web_1")), EventScope::Own);
-        assert_eq!(scope(&["web_10"], Some("web_1")), EventScope::Other);
-        assert_eq!(scope(&["_legacyvm2"], Some("legacyvm2")), EventScope::Own);
-        assert_eq!(scope(&["_legacyvm2"], Some("_legacyvm2")), EventScope::Own);
-        assert_eq!(scope(&["web_1 \n"], Some("\tWEB_1")), EventScope::Own);
-        assert_eq!(scope(&[], Some("web_1")), EventScope::Other);
-        assert_eq!(scope(&["web_1"], None), EventScope::Unknown);
-        assert_eq!(scope_of(None, Some("web_1").into()), EventScope::Unknown);
-    }
 }

@@ -12,7 +12,7 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    azure::event::{Event, EventScope, EventType, Impact, Source, Status, resource_name, scope_of},
+    azure::event::{Event, EventScope, EventType, Impact, Source, Status, VmNames, resource_name},
     base::{
         backoff::exponential,
         time::{Moment, Timestamp},
@@ -167,11 +167,11 @@ fn attempt(
         .reported()
         .resources
         .as_deref()
-        .and_then(|all| all.get(..1));
-    let is_first = scope_of(first, vm_name.into()) == EventScope::Own;
+        .and_then(|all| all.first());
+    let is_first = first.is_some_and(|first| VmNames::from(vm_name).contain(first));
     let delay_until = tracked.first_seen_at.after(policy.delay);
     if !is_first && now_at < delay_until {
-        let leader = first.and_then(<[_]>::first).map(AsRef::as_ref);
+        let leader = first.map(AsRef::as_ref);
         return ApprovalDecision::Waiting {
             reason,
             leader: resource_name(leader.unwrap_or_default()).into(),

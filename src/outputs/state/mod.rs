@@ -11,6 +11,7 @@ pub mod journal_file;
 mod tests;
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
@@ -47,12 +48,10 @@ pub struct Directory {
     /// Released by the system when the process ends. `None` while the disk is full or read-only: the next write
     /// retries.
     lock: Option<File>,
-    /// The name under which the file in place must be kept: `state.json.REASON-UNIX_SECONDS`.
-    aside: Option<PathBuf>,
+    /// The files in place that the next write must keep, and under which name: `FILE.REASON-UNIX_SECONDS`.
+    aside: BTreeMap<&'static str, PathBuf>,
     /// `None`: the next write replaces the journal.
     journal_end: Option<FileEnd>,
-    /// `journal.REASON-UNIX_SECONDS`.
-    journal_aside: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -95,20 +94,20 @@ impl Directory {
             path: path.to_owned(),
             files: Box::new(OsFilesystem),
             lock,
-            aside: None,
+            aside: BTreeMap::new(),
             journal_end: None,
-            journal_aside: None,
         })
     }
 
     /// Reads the state of an earlier process. The file stays in place.
     pub fn read(&mut self, now: Timestamp) -> Found {
         let found = read(&mut *self.files, &self.path);
-        self.aside = match &found {
-            Found::Nothing | Found::State(_) => None,
-            Found::Unreadable { .. } => Some(self.aside(FILE, "unreadable", now)),
-            Found::Unavailable { .. } => Some(self.aside(FILE, "unread", now)),
-        };
+        self.aside.remove(FILE);
+        match &found {
+            Found::Nothing | Found::State(_) => {}
+            Found::Unreadable { .. } => self.keep_aside(FILE, "unreadable", now),
+            Found::Unavailable { .. } => self.keep_aside(FILE, "unread", now),
+        }
         found
     }
 
@@ -126,14 +125,14 @@ impl Directory {
             let found = self.files.read(&path, 0).map_err(|error| error.kind());
             if found != Err(io::ErrorKind::NotFound) {
                 warn!(path = %path.display(), "journal without its state: entries are not sent");
-                self.journal_aside = Some(self.aside(JOURNAL, "unread", now));
+                self.keep_aside(JOURNAL, "unread", now);
             }
             return Journal::new(new_id);
         };
         let content = journal_file::read(&mut *self.files, &path, &counted.id);
         let content = content.unwrap_or_else(|why| {
             warn!(path = %path.display(), why, "journal unreadable: entries are not sent");
-            self.journal_aside = Some(self.aside(JOURNAL, "unreadable", now));
+            self.keep_aside(JOURNAL, "unreadable", now);
             JournalContent::default()
         });
         if !content.entries.is_empty() {
@@ -154,17 +153,16 @@ impl Directory {
         }
     }
 
-    fn aside(&self, file: &str, reason: &str, now: Timestamp) -> PathBuf {
+    fn keep_aside(&mut self, file: &'static str, reason: &str, now: Timestamp) {
         let name = format!("{file}.{reason}-{:.0}", now.as_unix_seconds());
-        self.path.join(name)
+        let name = self.path.join(name);
+        self.aside.entry(file).or_insert(name);
     }
 
     /// The next write keeps the files in place under other names, as those of another VM.
     pub(crate) fn set_foreign_aside(&mut self, now: Timestamp) {
-        let state = self.aside(FILE, "foreign", now);
-        self.aside.get_or_insert(state);
-        let journal = self.aside(JOURNAL, "foreign", now);
-        self.journal_aside.get_or_insert(journal);
+        self.keep_aside(FILE, "foreign", now);
+        self.keep_aside(JOURNAL, "foreign", now);
     }
 
     /// Writes the journal, then the state, even if the journal failed. If the directory was removed, it is created and
@@ -176,16 +174,13 @@ impl Directory {
         self.ensure_locked()?;
         // The state first: a journal without a state is not used.
         self.set_aside(FILE)?;
-        let written = self.write_journal(journal);
+        let written = self.set_aside(JOURNAL).and_then(|()| {
+            let path = self.path.join(JOURNAL);
+            journal_file::write(&mut self.journal_end, &mut *self.files, &path, journal)
+        });
         let json = saved.to_json()?;
         file::replace(&mut *self.files, &self.path.join(FILE), &json)?;
         written
-    }
-
-    fn write_journal(&mut self, journal: &Journal) -> io::Result<()> {
-        self.set_aside(JOURNAL)?;
-        let path = self.path.join(JOURNAL);
-        journal_file::write(&mut self.journal_end, &mut *self.files, &path, journal)
     }
 
     /// A lock in a removed directory does not protect the directory that now has the name.
@@ -202,11 +197,7 @@ impl Directory {
     }
 
     fn set_aside(&mut self, file: &str) -> io::Result<()> {
-        let aside = match file {
-            JOURNAL => &mut self.journal_aside,
-            _ => &mut self.aside,
-        };
-        let Some(name) = aside else {
+        let Some(name) = self.aside.get(file) else {
             return Ok(());
         };
         match self.files.rename(&self.path.join(file), name) {
@@ -214,7 +205,7 @@ impl Directory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
-        *aside = None;
+        self.aside.remove(file);
         Ok(())
     }
 }

@@ -297,7 +297,7 @@ pub(crate) fn simulate(address: &str, flags: &SimulatorFlags) -> Result<Simulati
         simulator: SimulatorSettings {
             scenarios: flags.scenarios.iter().map(load).collect::<Result<_, _>>()?,
             speed: flags.speed,
-            vm: Vm::configured(name, scale_set.as_deref(), flags.os_type),
+            vm: Vm::new(name, scale_set.as_deref(), flags.os_type),
         },
     })
 }

@@ -145,8 +145,10 @@ impl Oracle {
     pub(super) fn request<'a>(&mut self, ids: impl Iterator<Item = &'a EventId>) {
         for asked in ids {
             let index = (0..EVENTS).find(|index| id(*index) == *asked).unwrap();
-            if self.requested.insert(index) {
-                self.known[index].as_mut().unwrap().sent += 1;
+            let known = self.known[index].as_mut().unwrap();
+            // The request before may have been about an event of the same id that has ended.
+            if self.requested.insert(index) || known.sent == 0 {
+                known.sent += 1;
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::simulator::{Scenario, Vm};
+use azure_scheduled_events_exporter::simulator::Scenario;
 use serde_json::Value;
 
-use super::TestServer;
+use super::{TestServer, linux_vm};
 use crate::support::{
     DEADLINE,
     process::{Process, page},
@@ -13,7 +13,7 @@ use crate::support::{
 
 fn simulated(scenario: &str, speed: f64) -> TestServer {
     let scenario = Scenario::parse("test", "test", scenario.as_bytes()).unwrap();
-    TestServer::of_vm(Vm::new(Some("web_0")), vec![scenario], speed)
+    TestServer::of_vm(linux_vm(Some("web_0")), vec![scenario], speed)
 }
 
 /// An exporter of one VM of the simulator, and its address.

@@ -20,11 +20,15 @@ use std::{
 
 use azure_scheduled_events_exporter::{
     server::ServerLimits,
-    simulator::{Scenario, Simulator, SimulatorSettings, Vm},
+    simulator::{OsType, Scenario, Simulator, SimulatorSettings, Vm},
     time::Clock,
 };
 
 use crate::support::served::{Response, Served};
+
+fn linux_vm(name: Option<&str>) -> Vm {
+    Vm::new(name, None, OsType::Linux)
+}
 
 const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";
 /// For one response; generous, for slow machines.
@@ -40,7 +44,7 @@ impl TestServer {
     }
 
     pub(crate) fn with(scenarios: Vec<Scenario>, speed: f64) -> Self {
-        Self::of_vm(Vm::new(None), scenarios, speed)
+        Self::of_vm(linux_vm(None), scenarios, speed)
     }
 
     pub(crate) fn of_vm(vm: Vm, scenarios: Vec<Scenario>, speed: f64) -> Self {

@@ -4,11 +4,14 @@ use std::{collections::HashMap, time::Duration};
 
 use azure_scheduled_events_exporter::{
     api_version::ApiVersion,
-    simulator::{Scenario, Vm, catalog, document, world::World},
+    simulator::{Scenario, catalog, document, world::World},
 };
 use serde_json::Value;
 
-use super::timelines::{morning, poll, run_scenario};
+use super::{
+    linux_vm,
+    timelines::{morning, poll, run_scenario},
+};
 
 fn render(world: &World) -> String {
     let version = ApiVersion::parse("2020-07-01").unwrap();
@@ -183,8 +186,7 @@ fn demo_skips_missed_rounds_after_a_month_without_requests() {
 #[test]
 fn event_ids_depend_on_the_seed() {
     let id = |seed: u64| {
-        let vm = Vm::new(None);
-        let mut world = World::new(vm, 1.0, seed);
+        let mut world = World::new(linux_vm(None), 1.0, seed);
         let scenario = builtin("live-migration");
         world.start(scenario, morning()).unwrap();
         world.pending[0].id.clone()

@@ -6,10 +6,10 @@ use std::{
     io::{Read as _, Write as _},
 };
 
-use azure_scheduled_events_exporter::simulator::{Scenario, Vm};
+use azure_scheduled_events_exporter::simulator::Scenario;
 use serde_json::Value;
 
-use super::{EVENTS, TestServer, parse};
+use super::{EVENTS, TestServer, linux_vm, parse};
 use crate::support::{
     DEADLINE,
     process::{Process, page},
@@ -176,7 +176,7 @@ async fn events(exporter: &str, what: &str, is_expected: impl Fn(&Value) -> bool
 async fn runs_beside_the_exporter(sample: &Sample) {
     let name = sample.name;
     let scenario = Scenario::parse("restarts", "restarts", RESTARTS.as_bytes()).unwrap();
-    let server = TestServer::of_vm(Vm::new(Some("web_0")), vec![scenario], 1.0);
+    let server = TestServer::of_vm(linux_vm(Some("web_0")), vec![scenario], 1.0);
     let url = format!("--imds.url=http://{}", server.host());
     let listen = "--web.listen-address=127.0.0.1:0";
     let mut exporter = Process::start([listen, "--imds.poll-interval=200ms", &url]);

@@ -7,7 +7,7 @@ use std::{fmt::Write as _, fs, path::Path, time::Duration};
 
 use azure_scheduled_events_exporter::{
     simulator::{
-        Scenario, Vm, catalog,
+        Scenario, catalog,
         imds_api::{Action, handle},
         world::World,
     },
@@ -16,6 +16,7 @@ use azure_scheduled_events_exporter::{
 use bytes::Bytes;
 use hyper::Request;
 
+use super::linux_vm;
 use crate::support::golden::difference;
 
 /// How long a repeating scenario is recorded.
@@ -30,7 +31,7 @@ pub(crate) fn morning() -> Moment {
 }
 
 pub(crate) fn run_scenario(scenario: Scenario, speed: f64) -> World {
-    let mut world = World::new(Vm::new(None), speed, 1);
+    let mut world = World::new(linux_vm(None), speed, 1);
     world.start(scenario, morning()).unwrap();
     world
 }
