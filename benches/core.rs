@@ -13,7 +13,7 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
-    alertmanager::{AlertQueue, PushTiming},
+    alertmanager::{ClockDifference, DueAlert, PushTiming, due_alerts},
     document::{self, Answer},
     engine::{Effect, Engine, EngineConfig, Input},
     metrics::{self, MetricsOptions, exposition::Format},
@@ -230,25 +230,22 @@ fn get(connection: &TcpStream, request: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Finding that no event changed, and the alerts of all events after ten new ones.
+/// Which alerts are due, and their words.
 fn push(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("push");
+    let (labels, timing) = (BTreeMap::new(), PushTiming::default());
     for events in [10, 1_000, 10_000] {
         let mut engine = engine();
         handle(&mut engine, polled(&body(events, 1)));
-        let before = engine.snapshot(now());
-        handle(&mut engine, polled(&body(events + 10, 1)));
-        let after = engine.snapshot(now());
-        let mut queue = AlertQueue::new(PushTiming::default(), BTreeMap::new());
-        queue.update(&before, now());
-        let alerts = queue.next(&before, now());
-        queue.accepted(&alerts, now());
-        group.bench_function(BenchmarkId::new("unchanged", events), |bencher| {
-            bencher.iter(|| queue.update(black_box(&before), now()));
+        let snapshot = engine.snapshot(now());
+        let due = || due_alerts(black_box(&snapshot), &labels, &timing, now());
+        group.bench_function(BenchmarkId::new("due", events), |bencher| {
+            bencher.iter(due);
         });
-        group.bench_function(BenchmarkId::new("all", events), |bencher| {
-            queue.update(&after, now());
-            bencher.iter(|| queue.next(black_box(&after), now()));
+        let alerts = due();
+        let alert = |due: &DueAlert| due.alert(&snapshot, ClockDifference::default(), now());
+        group.bench_function(BenchmarkId::new("words", events), |bencher| {
+            bencher.iter(|| black_box(&alerts).iter().map(alert).collect::<Vec<_>>());
         });
     }
     group.finish();

@@ -11,7 +11,7 @@
 //!                    ▲                        │
 //!                    └── clock, results of effects
 //!
-//! snapshot ──▶ assessment ──▶ metrics, web, alertmanager::alert, otlp::log_record
+//! snapshot ──▶ assessment ──▶ metrics, web, alertmanager::alerts, otlp::log_record
 //!    └──── journal ──▶ web::api, otlp::cursor ──▶ otlp::sender
 //! output_counters ──▶ metrics
 //! ```

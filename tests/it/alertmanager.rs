@@ -14,7 +14,7 @@ use crate::support::{
     DEADLINE, FakeAlertmanager, FakeImds, Pki, RefusingPort, Reply,
     events::{self, event, numbered_id},
     exporter::{Exporter, Metrics, settings},
-    process::{Process, exporter, page},
+    process::{PROGRAM, Process, exporter, page},
 };
 
 /// Short intervals, except that unchanged alerts are not sent again during a test, and ended ones not resolved.
@@ -223,7 +223,8 @@ async fn a_new_alert_is_pushed_once_while_a_failed_push_waits_for_its_next_attem
         .iter()
         .map(|alert| alert.labels["event_type"].clone())
         .collect();
-    assert_eq!(types, ["Preempt", "Terminate"], "the new one alone");
+    assert_eq!(types, ["Preempt", "Terminate", "Preempt"], "all of them");
+    assert!(alertmanager.alerts()[2].is_end(), "it was replaced");
     exporter.stop().await;
 }
 
@@ -329,11 +330,15 @@ async fn unsent_end_is_pushed_on_shutdown() {
 async fn each_alertmanager_is_asked_for_its_status_at_the_start() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
     let working = FakeAlertmanager::scripted([]).await;
-    let wrong = FakeAlertmanager::scripted([]).await;
+    let wrong = FakeAlertmanager::standing(Reply::error("404 Not Found", "no")).await;
     wrong.status(Reply::error("404 Not Found", "no"));
     let late = FakeAlertmanager::scripted([]).await;
     late.status(Reply::error("503 Service Unavailable", "starting"));
-    let bases = [working.base(), wrong.base(), late.base()];
+    // As a proxy that lets only pushes pass.
+    let closed = FakeAlertmanager::scripted([]).await;
+    closed.status(Reply::error("403 Forbidden", "no"));
+    let all = [&working, &wrong, &late, &closed];
+    let bases = all.map(FakeAlertmanager::base);
     let exporter = Exporter::start(pushing(&imds, &bases));
     let up = |metrics: &Metrics, base: &str| {
         let series = format!("azure_scheduled_events_receiver_up{{receiver=\"{base}\"}}");
@@ -342,13 +347,14 @@ async fn each_alertmanager_is_asked_for_its_status_at_the_start() {
     exporter
         .until("all are asked", |metrics| {
             let states = bases.each_ref().map(|base| up(metrics, base));
-            states == [Some(true), Some(false), Some(false)]
+            states == [Some(true), Some(false), Some(false), Some(true)]
         })
         .await;
     let request = &working.status_requests()[0];
     assert_eq!(request.target, "/api/v2/status");
-    late.status(Reply::ok("{}"));
+    assert_eq!(closed.requests()[0].body, "[]");
     // A push is an answer, too.
+    wrong.now(Reply::ok(""));
     imds.now(preempt());
     exporter
         .until("all accept a request", |metrics| {
@@ -357,6 +363,110 @@ async fn each_alertmanager_is_asked_for_its_status_at_the_start() {
         .await;
     assert_eq!(working.status_requests().len(), 1);
     exporter.stop().await;
+}
+
+#[tokio::test]
+async fn a_status_that_does_not_come_delays_no_push() {
+    let imds = FakeImds::standing(preempt()).await;
+    let alertmanager = FakeAlertmanager::scripted([]).await;
+    alertmanager.status(Reply::silence());
+    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
+    alertmanager.until_pushed().await;
+    assert_eq!(alertmanager.status_requests().len(), 1);
+    exporter.stop().await;
+}
+
+#[tokio::test]
+async fn changes_of_each_poll_are_pushed_once_a_second() {
+    let (imds, alertmanager, exporter) = pushed().await;
+    let begin = tokio::time::Instant::now();
+    for number in 0..15 {
+        let event = event(&json!({ "EventId": numbered_id(number) }));
+        imds.now(events::document(9, [event]));
+        imds.until_requests(imds.event_requests() + 1).await;
+    }
+    let pushes = alertmanager.requests().len() as u64;
+    assert!(pushes <= begin.elapsed().as_secs() + 2, "{pushes}");
+    exporter.stop().await;
+    let last = alertmanager.alerts().pop().unwrap();
+    assert_eq!(last.labels["event_id"], ID, "the end that came first");
+}
+
+#[tokio::test]
+async fn alerts_are_sent_again_if_the_clock_of_the_answer_is_another_one() {
+    let now = Timestamp::now();
+    for (date, difference, minutes) in [
+        (now.after(Duration::from_mins(20)), "ahead\"", 34..=35),
+        (now.before(Duration::from_hours(1)), "behind\"", 14..=15),
+        (now.before(Duration::from_secs(50)), "", 14..=15),
+    ] {
+        let imds = FakeImds::standing(preempt()).await;
+        let headers = [("Date", &*date.rfc1123())];
+        let reply = Reply::http("200 OK", &headers, "");
+        let alertmanager = FakeAlertmanager::standing(reply).await;
+        let mut command = exporter(&imds);
+        command.arg(format!("--alertmanager.url={}", alertmanager.base()));
+        let mut exporter = Process::start_as(&mut command);
+        alertmanager.until_pushed().await;
+        if difference.is_empty() {
+            imds.until_requests(imds.event_requests() + 10).await;
+            assert_eq!(alertmanager.requests().len(), 1);
+            assert!(!exporter.log().contains("clock of alertmanager"));
+            continue;
+        }
+        let line = exporter.says("clock of alertmanager differs").await;
+        assert!(line.contains(difference), "{line}");
+        let is_again = |it: &FakeAlertmanager| it.requests().len() == 2;
+        alertmanager.until("it is sent again", is_again).await;
+        let alert = alertmanager.alerts().pop().unwrap();
+        let left = Timestamp::parse(&alert.ends_at).unwrap();
+        let left = left.saturating_since(Timestamp::now()).as_secs() / 60;
+        assert!(minutes.contains(&left), "{left}");
+        assert_eq!(exporter.log().matches("clock of alertmanager").count(), 1);
+    }
+}
+
+/// The name is in `/etc/hosts` of a mount namespace of the exporter, which needs root.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn each_address_of_a_name_gets_the_alert_and_the_log_names_one_that_is_away() {
+    let imds = FakeImds::standing(preempt()).await;
+    let first = FakeAlertmanager::scripted([]).await;
+    let port = first.address().port();
+    let second = FakeAlertmanager::at(&format!("127.0.0.4:{port}")).await;
+    let third = FakeAlertmanager::at(&format!("127.0.0.5:{port}")).await;
+    let folder = TempDir::new().unwrap();
+    let hosts = folder.path().join("hosts");
+    let of = |addresses: &[&str]| -> String {
+        let lines = addresses.iter();
+        lines.map(|it| format!("{it} am.test\n")).collect()
+    };
+    // Nothing listens on two of them.
+    write(&hosts, &of(&["::1", "127.0.0.1", "127.0.0.3", "127.0.0.4"]));
+    let mut command = Command::new("unshare");
+    command
+        .args([
+            "--mount",
+            "sh",
+            "-c",
+            "mount --bind \"$0\" /etc/hosts && exec \"$@\"",
+        ])
+        .arg(&hosts)
+        .arg(PROGRAM)
+        .args(exporter(&imds).get_args())
+        .arg(format!("--alertmanager.url=http://am.test:{port}"));
+    let mut exporter = Process::start_as(&mut command);
+    first.until_pushed().await;
+    second.until_pushed().await;
+    let line = exporter.says("alert push failed").await;
+    assert!(line.contains("address=127.0.0.3 "), "{line}");
+    assert!(!exporter.log().contains("::1"), "{}", exporter.log());
+    let address = exporter.address().await;
+    let metrics = page(&address, "/metrics").await.unwrap();
+    let up = format!("azure_scheduled_events_receiver_up{{receiver=\"http://am.test:{port}\"}} 1");
+    assert!(metrics.contains(&up), "{metrics}");
+    write(&hosts, &of(&["127.0.0.5"]));
+    third.until_pushed().await;
 }
 
 fn found(location: &str) -> Reply {

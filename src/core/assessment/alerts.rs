@@ -47,11 +47,6 @@ pub(crate) struct AlertRule {
 }
 
 impl AlertRule {
-    /// The type in the labels of this alert of the event.
-    pub(crate) fn event_type(self, tracked: &TrackedEvent) -> &EventType {
-        label_type(self, tracked, &tracked.shown.event_type)
-    }
-
     /// It is about an approval, and ends when the event starts.
     pub(crate) fn ends_with_start(self) -> bool {
         self == USER_WAITING

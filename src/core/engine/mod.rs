@@ -198,6 +198,7 @@ impl Engine {
         Snapshot {
             events: self.tracker.events(now).into(),
             past: self.tracker.past(now).into(),
+            dropped_ends: self.tracker.dropped_ends,
             journal: Arc::clone(&self.journal),
             poll: self.tracker.poll.clone(),
             requests: self.requests.clone(),

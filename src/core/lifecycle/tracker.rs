@@ -38,6 +38,8 @@ pub struct Tracker {
     entries: BTreeMap<EventId, TrackerEntry>,
     /// This VM was interrupted since the last document, which may hide a start.
     was_interrupted: bool,
+    /// Ended events of this VM for which there was no room, so that the end of their alerts may not have been sent.
+    pub(crate) dropped_ends: u64,
 }
 
 impl Tracker {
@@ -49,6 +51,7 @@ impl Tracker {
             anomalies: Anomalies::default(),
             entries: BTreeMap::new(),
             was_interrupted: false,
+            dropped_ends: 0,
         }
     }
 
@@ -273,7 +276,9 @@ impl Tracker {
                 || entry.tracked.scope != EventScope::Other && is_recent()
         });
         for id in limits::surplus_ended(&self.entries) {
-            self.entries.remove(&id);
+            let dropped = self.entries.remove(&id);
+            let is_own = dropped.is_some_and(|entry| entry.tracked.scope != EventScope::Other);
+            self.dropped_ends += u64::from(is_own);
         }
     }
 

@@ -32,6 +32,8 @@ pub struct Snapshot {
     /// Events of this VM that ended up to two hours ago and are not in `events` any more, for a receiver that could not be
     /// reached.
     pub past: Arc<[Arc<TrackedEvent>]>,
+    /// Ended events of this VM that are kept in neither.
+    pub dropped_ends: u64,
     /// What readers are told of each change.
     pub journal: Arc<Journal>,
     pub poll: PollState,
@@ -56,6 +58,7 @@ impl Snapshot {
         Self {
             events: Arc::from([]),
             past: Arc::from([]),
+            dropped_ends: 0,
             journal: Arc::default(),
             poll: PollState::default(),
             requests: RequestCounters::default(),

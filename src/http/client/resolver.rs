@@ -21,12 +21,23 @@ use crate::base::{text::strip_brackets, worker::Worker};
 #[derive(Debug, Clone)]
 pub(crate) struct Resolver {
     worker: Option<Worker>,
+    /// The address of every name.
+    fixed: Option<IpAddr>,
 }
 
 impl Resolver {
     pub(crate) fn new(worker: Worker) -> Self {
         Self {
             worker: Some(worker),
+            fixed: None,
+        }
+    }
+
+    /// For a client of one of the addresses of a name.
+    pub(crate) fn fixed(address: IpAddr) -> Self {
+        Self {
+            worker: None,
+            fixed: Some(address),
         }
     }
 
@@ -36,10 +47,14 @@ impl Resolver {
         let worker = (!is_address).then(|| Worker::start("resolver"));
         Ok(Self {
             worker: worker.transpose()?,
+            fixed: None,
         })
     }
 
-    async fn lookup(self, host: String) -> io::Result<vec::IntoIter<SocketAddr>> {
+    pub(crate) async fn lookup(self, host: String) -> io::Result<vec::IntoIter<SocketAddr>> {
+        if let Some(address) = self.fixed {
+            return Ok(vec![(address, 0).into()].into_iter());
+        }
         let worker = self
             .worker
             .ok_or_else(|| io::Error::other("no lookup of host names"))?;

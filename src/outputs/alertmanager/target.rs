@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::{Url, header::HeaderMap};
 
-use super::alert::Labels;
+use super::alerts::Labels;
 use crate::{
     base::backoff::backoff,
     http::client::{

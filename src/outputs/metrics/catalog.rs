@@ -80,6 +80,8 @@ catalog! {
         "1 for the current status of the event, 0 for the others: Scheduled, Started, Ended.";
     ADVISORIES = "azure_scheduled_events_advisories", Gauge, "{event}", &["event_type", "scope"],
         "Advisories in the last valid document: advice such as a Spot rebalance recommendation, not maintenance. Absent before the first one.";
+    ALERT_ENDS_DROPPED = "azure_scheduled_events_alert_ends_dropped_total", Counter, "{event}", &[],
+        "Ended events of this VM beyond the 1,000 that are kept. The end of their alerts is not pushed any more.";
     ALERT_PUSH_FAILURES = "azure_scheduled_events_alert_push_failures_total", Counter, "{push}", &[],
         "Failed pushes to an Alertmanager.";
     ALERT_PUSHES = "azure_scheduled_events_alert_pushes_total", Counter, "{push}", &[],

@@ -45,6 +45,12 @@ impl FakeAlertmanager {
         Self::start(ANY_PORT, replies.into_iter().collect(), Reply::ok("")).await
     }
 
+    /// Answers with 200 on this address.
+    #[cfg(target_os = "linux")]
+    pub(crate) async fn at(address: &str) -> Self {
+        Self::start(address, VecDeque::new(), Reply::ok("")).await
+    }
+
     /// Answers every request with this reply.
     pub(crate) async fn standing(reply: Reply) -> Self {
         Self::start(ANY_PORT, VecDeque::new(), reply).await

@@ -136,6 +136,7 @@ impl Scrape {
         let receivers = receivers.map(|(name, is_up)| ([("receiver", name)], is_up));
         let write_failures = snapshot.state_write_failures;
         let mut families = vec![
+            Family::single(&catalog::ALERT_ENDS_DROPPED, Some(snapshot.dropped_ends)),
             Family::single(&catalog::ALERT_PUSH_FAILURES, Some(pushes.failures)),
             Family::single(&catalog::ALERT_PUSHES, Some(pushes.pushes)),
             Family::new(&catalog::APPROVALS, approvals),
