@@ -243,7 +243,7 @@ fn push(criterion: &mut Criterion) {
             bencher.iter(due);
         });
         let alerts = due();
-        let alert = |due: &DueAlert| due.alert(&snapshot, ClockDifference::default(), now());
+        let alert = |due: &DueAlert| due.json(&snapshot, ClockDifference::default(), now());
         group.bench_function(BenchmarkId::new("words", events), |bencher| {
             bencher.iter(|| black_box(&alerts).iter().map(alert).collect::<Vec<_>>());
         });

@@ -10,30 +10,39 @@ use std::{
 
 use bytes::Bytes;
 use reqwest::{
-    Client, Method, Response, StatusCode,
-    header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap},
+    Client, Method, Request, Response, StatusCode,
+    header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue},
 };
-use tokio::{task::JoinSet, time::timeout};
+use serde_json::{Value, json};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 use tracing::{
     field::{DisplayValue, display},
-    warn,
+    info, warn,
 };
 
 use super::{
-    alerts::{Alert, ClockDifference},
+    alerts::ClockDifference,
     target::{Target, TargetError},
 };
 use crate::{
     base::{
+        log_id,
+        text::label_value,
         time::{Clock, Timestamp, in_words},
         worker::Worker,
     },
     http::client::{
         self, causes, describe, is_tls, is_web_page, proxy, read_up_to, redirect,
-        resolver::Resolver, retry_after, root_cause, url::Secrets,
+        resolver::Resolver, root_cause, url::Secrets,
     },
+    outputs::output_counters::OutputCounters,
 };
 
+/// Alerts of one request.
+const MAX_BATCH: usize = 500;
 /// Addresses of one name. Each has a client, which holds the certificate authorities.
 const MAX_ADDRESSES: usize = 16;
 /// Clocks that differ by no more than this count as equal, and a known difference as unchanged.
@@ -48,21 +57,16 @@ const MAX_MESSAGE: usize = 300;
 pub(super) struct Addresses {
     pub(super) target: Target,
     pub(super) clock: Clock,
+    counters: Arc<OutputCounters>,
     /// Reads credentials, resolves host names and makes clients.
     worker: Worker,
     /// The name that is looked up; `None` for an address, and for what is behind a proxy.
     name: Option<String>,
-    /// By address; `None` where none is looked up.
-    peers: Mutex<BTreeMap<Option<IpAddr>, Peer>>,
+    peers: Mutex<Peers>,
 }
 
-#[derive(Debug)]
-struct Peer {
-    client: Client,
-    clock: ClockDifference,
-    /// It answered the last request.
-    is_answering: bool,
-}
+/// By address; `None` where none is looked up.
+type Peers = BTreeMap<Option<IpAddr>, (Client, ClockDifference)>;
 
 /// What one address answered to the last of some requests.
 #[derive(Debug)]
@@ -94,32 +98,31 @@ impl From<String> for RequestFailure {
     }
 }
 
-/// Requests that differ in their alerts.
-struct Requests {
-    method: Method,
-    headers: HeaderMap,
-    secrets: Secrets,
-    batches: Vec<Vec<Alert>>,
-}
-
 impl Addresses {
     /// # Errors
     /// When a file cannot be read, or the system has no certificate authorities.
-    pub(super) fn new(target: Target, worker: Worker, clock: Clock) -> Result<Self, TargetError> {
+    pub(super) fn new(
+        target: Target,
+        worker: Worker,
+        clock: Clock,
+        counters: Arc<OutputCounters>,
+    ) -> Result<Self, TargetError> {
         let name = target.alerts.domain().map(str::to_owned);
         let name = name.filter(|_| proxy::of(&target.alerts).is_none());
-        let peer = Peer::new(target.client(Resolver::new(worker.clone()))?);
-        let peers = name.is_none().then_some((None, peer));
+        let client = target.client(Resolver::new(worker.clone()))?;
+        let peer = (None, (client, ClockDifference::default()));
+        let peers = name.is_none().then_some(peer);
         Ok(Self {
             target,
             clock,
+            counters,
             worker,
             name,
             peers: Mutex::new(peers.into_iter().collect()),
         })
     }
 
-    fn peers(&self) -> MutexGuard<'_, BTreeMap<Option<IpAddr>, Peer>> {
+    fn peers(&self) -> MutexGuard<'_, Peers> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,39 +133,84 @@ impl Addresses {
 
     pub(super) fn clocks(&self) -> ClockDifference {
         let peers = self.peers();
-        let clocks = peers.values().map(|peer| peer.clock);
+        let clocks = peers.values().map(|(_, clock)| *clock);
         clocks.fold(ClockDifference::default(), ClockDifference::max)
     }
 
-    /// Asks for the status. Where only pushes are allowed, an empty one decides.
-    pub(super) async fn ask(self: &Arc<Self>) -> Vec<Answer> {
-        let mut answers = self.send(Method::GET, vec![Vec::new()]).await;
-        let refusals = [401, 403, 404, 405];
-        let is_refused = |answer: &Answer| {
-            let failure = answer.result.as_ref().err();
-            let status = failure.and_then(|failure| failure.status);
-            status.is_some_and(|status| refusals.contains(&status.as_u16()))
-        };
-        if answers.iter().any(is_refused) {
-            return self.post(vec![Vec::new()]).await;
-        }
-        for Answer { result, .. } in &mut answers {
-            if matches!(result, Ok(body) if !body.trim_ascii_start().starts_with(b"{")) {
-                let why =
-                    "the answer is not the status of an Alertmanager: check --alertmanager.url";
-                *result = Err(why.to_owned().into());
+    /// Asks for the status until requests are accepted, so that a wrong setting is known before the first alert.
+    pub(super) async fn ask(self: &Arc<Self>) {
+        let (alertmanager, proxy) = (self.target.name.as_str(), self.target.shown_proxy());
+        let receiver = label_value(alertmanager);
+        let is_up = || self.counters.pushes().receivers.get(&*receiver) == Some(&true);
+        let mut failures = 0;
+        while !is_up() {
+            let answers = self.status().await;
+            for answer in &answers {
+                let address = self.shown(answer.address);
+                match &answer.result {
+                    Ok(_) => info!(alertmanager, address, proxy, "alertmanager answers"),
+                    Err(failure) if failures == 0 => warn!(
+                        name: log_id::ALERTMANAGER_NOT_REACHED, alertmanager, address, proxy,
+                        error = failure.message, "alertmanager does not answer"
+                    ),
+                    Err(_) => {}
+                }
             }
+            failures += 1;
+            let delay = self
+                .target
+                .timing
+                .retry_delay(retry_after(&answers), failures);
+            sleep(delay).await;
         }
+    }
+
+    /// Where only pushes are allowed, an empty one decides.
+    async fn status(self: &Arc<Self>) -> Vec<Answer> {
+        let request = Request::new(Method::GET, self.target.status.clone());
+        let mut answers = self.send(vec![request]).await;
+        if answers.iter().any(Answer::is_refusal) {
+            answers = self.send(vec![self.request(&[])]).await;
+        } else {
+            answers.iter_mut().for_each(Answer::check_status);
+        }
+        self.show_state(&answers);
         answers
     }
 
-    /// Posts alerts to each address, as one request for each batch, until one fails.
-    pub(super) async fn post(self: &Arc<Self>, batches: Vec<Vec<Alert>>) -> Vec<Answer> {
-        self.send(Method::POST, batches).await
+    /// Posts alerts to each address, until a request fails.
+    pub(super) async fn post(self: &Arc<Self>, alerts: &[Value]) -> Vec<Answer> {
+        let batches = alerts.chunks(MAX_BATCH);
+        let answers = self
+            .send(batches.map(|it| self.request(it)).collect())
+            .await;
+        self.show_state(&answers);
+        let mut counts = self.counters.pushes();
+        for answer in &answers {
+            counts.pushes += answer.requests;
+            counts.failures += u64::from(answer.result.is_err());
+        }
+        drop(counts);
+        answers
+    }
+
+    fn request(&self, alerts: &[Value]) -> Request {
+        let mut request = Request::new(Method::POST, self.target.alerts.clone());
+        *request.body_mut() = Some(json!(alerts).to_string().into());
+        let json = HeaderValue::from_static("application/json");
+        request.headers_mut().insert(CONTENT_TYPE, json);
+        request
+    }
+
+    /// In the gauge `azure_scheduled_events_receiver_up`.
+    fn show_state(&self, answers: &[Answer]) {
+        let receiver = label_value(&self.target.name).into_owned();
+        let is_up = answers.iter().any(|answer| answer.result.is_ok());
+        self.counters.pushes().receivers.insert(receiver, is_up);
     }
 
     /// Sends requests to all addresses of one family, and to those of the other only if none of these answers.
-    async fn send(self: &Arc<Self>, method: Method, batches: Vec<Vec<Alert>>) -> Vec<Answer> {
+    async fn send(self: &Arc<Self>, mut requests: Vec<Request>) -> Vec<Answer> {
         let prepared =
             self.within_limit(async { Ok((self.headers().await?, self.clients().await?)) });
         let ((headers, secrets), families) = match prepared.await {
@@ -175,12 +223,10 @@ impl Addresses {
                 }];
             }
         };
-        let requests = Arc::new(Requests {
-            method,
-            headers,
-            secrets,
-            batches,
-        });
+        for request in &mut requests {
+            request.headers_mut().extend(headers.clone());
+        }
+        let requests = Arc::new((requests, secrets));
         let mut answers = Vec::new();
         for family in families {
             let mut sending = JoinSet::new();
@@ -189,7 +235,7 @@ impl Addresses {
                 sending.spawn(Arc::clone(self).send_to(address, client, requests));
             }
             let sent = sending.join_all().await;
-            if sent.iter().any(Answer::is_response) {
+            if sent.iter().any(|answer| answer.status().is_some()) {
                 return sent;
             }
             answers.extend(sent);
@@ -201,62 +247,47 @@ impl Addresses {
         self: Arc<Self>,
         address: Option<IpAddr>,
         client: Client,
-        requests: Arc<Requests>,
+        requests: Arc<(Vec<Request>, Secrets)>,
     ) -> Answer {
         let mut answer = Answer {
             address,
             requests: 0,
             result: Ok(Bytes::new()),
         };
-        for alerts in &requests.batches {
+        let (requests, secrets) = &*requests;
+        for request in requests.iter().filter_map(Request::try_clone) {
             answer.requests += 1;
-            answer.result = self
-                .within_limit(self.request(address, &client, &requests, alerts))
-                .await;
+            let response = async {
+                let sent = client.execute(request).await;
+                let now = self.clock.now().wall;
+                if let Ok(response) = &sent {
+                    self.compare_clocks(address, response, now);
+                }
+                read(sent, secrets, now).await
+            };
+            answer.result = self.within_limit(response).await;
             if answer.result.is_err() {
                 break;
             }
         }
-        if let Some(peer) = self.peers().get_mut(&address) {
-            peer.is_answering = answer.is_response();
-        }
         answer
     }
 
-    async fn request(
-        &self,
-        address: Option<IpAddr>,
-        client: &Client,
-        requests: &Requests,
-        alerts: &[Alert],
-    ) -> Result<Bytes, RequestFailure> {
-        let request = if requests.method == Method::GET {
-            client.get(self.target.status.clone())
-        } else {
-            let body = serde_json::to_vec(alerts).map_err(|error| error.to_string())?;
-            let request = client.post(self.target.alerts.clone()).body(body);
-            request.header(CONTENT_TYPE, "application/json")
+    fn compare_clocks(&self, address: Option<IpAddr>, response: &Response, now: Timestamp) {
+        let date = response
+            .headers()
+            .get(DATE)
+            .filter(|_| response.status().is_success());
+        let date = date.and_then(|date| Timestamp::parse(date.to_str().ok()?));
+        let Some(clock) = date.map(|date| ClockDifference::between(date, now)) else {
+            return;
         };
-        let sent = request.headers(requests.headers.clone()).send().await;
-        let now = self.clock.now().wall;
-        let date = sent.as_ref().ok().and_then(|response| {
-            let date = response.headers().get(DATE)?.to_str().ok()?;
-            Timestamp::parse(date).filter(|_| response.status().is_success())
-        });
-        if let Some(date) = date {
-            self.compare_clocks(address, ClockDifference::between(date, now));
-        }
-        read(sent, &requests.secrets, now).await
-    }
-
-    fn compare_clocks(&self, address: Option<IpAddr>, clock: ClockDifference) {
-        if let Some(peer) = self.peers().get_mut(&address) {
-            let was = peer.clock;
+        if let Some((_, was)) = self.peers().get_mut(&address) {
             let drift = clock.ahead.abs_diff(was.ahead) + clock.behind.abs_diff(was.behind);
             if drift <= MAX_CLOCK_DRIFT {
                 return;
             }
-            peer.clock = clock;
+            *was = clock;
         }
         let (by, direction) = match clock {
             ClockDifference { ahead, .. } if ahead > MAX_CLOCK_DRIFT => (ahead, "ahead"),
@@ -298,7 +329,7 @@ impl Addresses {
         Ok((headers, secrets))
     }
 
-    /// A client for each address: those of the family that answered last, then those of the other.
+    /// A client for each address: those of the family that the system prefers, then those of the other.
     async fn clients(&self) -> Result<[Vec<(Option<IpAddr>, Client)>; 2], String> {
         let addresses = match &self.name {
             Some(name) => self.lookup(name).await?,
@@ -314,17 +345,16 @@ impl Addresses {
                 .run_while_awaited(move || target.client(resolver));
             let made = made.await.ok_or("earlier reads of its files hang")?;
             let client = made.map_err(|error| error.to_string())?;
-            self.peers().insert(Some(*address), Peer::new(client));
+            let peer = (client, ClockDifference::default());
+            self.peers().insert(Some(*address), peer);
         }
         let mut peers = self.peers();
         peers.retain(|address, _| addresses.contains(address));
         let is_ipv4 = |address: &Option<IpAddr>| address.is_none_or(|address| address.is_ipv4());
-        let answering = peers.iter().find(|(_, peer)| peer.is_answering);
-        let first = answering.map(|(address, _)| address);
-        let first = first.or(addresses.first()).is_none_or(is_ipv4);
+        let first = addresses.first().is_none_or(is_ipv4);
         let clients = peers
             .iter()
-            .map(|(address, peer)| (*address, peer.client.clone()));
+            .map(|(address, (client, _))| (*address, client.clone()));
         let (first, other) = clients.partition(|(address, _)| is_ipv4(address) == first);
         Ok([first, other])
     }
@@ -347,22 +377,35 @@ impl Addresses {
     }
 }
 
-impl Peer {
-    fn new(client: Client) -> Self {
-        Self {
-            client,
-            clock: ClockDifference::default(),
-            is_answering: false,
+impl Answer {
+    /// A success whose body is no status comes from something else.
+    fn check_status(&mut self) {
+        if matches!(&self.result, Ok(body) if !body.trim_ascii_start().starts_with(b"{")) {
+            let why = "the answer is not the status of an Alertmanager: check --alertmanager.url";
+            self.result = Err(why.to_owned().into());
         }
+    }
+
+    /// The status of a response, `None` without one.
+    fn status(&self) -> Option<StatusCode> {
+        match &self.result {
+            Ok(_) => Some(StatusCode::OK),
+            Err(failure) => failure.status,
+        }
+    }
+
+    fn is_refusal(&self) -> bool {
+        let status = self.status().map(|status| status.as_u16());
+        matches!(status, Some(401 | 403 | 404 | 405))
     }
 }
 
-impl Answer {
-    /// Whatever its status.
-    fn is_response(&self) -> bool {
-        let failure = self.result.as_ref().err();
-        failure.is_none_or(|failure| failure.status.is_some())
-    }
+/// The longest delay that was asked for.
+pub(super) fn retry_after(answers: &[Answer]) -> Option<Duration> {
+    let failures = answers
+        .iter()
+        .filter_map(|answer| answer.result.as_ref().err());
+    failures.filter_map(|failure| failure.retry_after).max()
 }
 
 /// The beginning of the body. Any status but 2xx is an error, and so is a web page.
@@ -394,7 +437,7 @@ async fn read(
     let separator = if remedy.is_empty() { "" } else { "; " };
     Err(RequestFailure {
         message: format!("{message}{separator}{remedy}"),
-        retry_after: retry_after(response.headers(), now),
+        retry_after: client::retry_after(response.headers(), now),
         status: Some(status),
     })
 }

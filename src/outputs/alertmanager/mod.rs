@@ -27,11 +27,11 @@ use tracing::{info, warn};
 
 pub(crate) use self::alerts::ALERT_LABELS;
 use self::{
-    addresses::{Addresses, Answer},
+    addresses::{Addresses, Answer, retry_after},
     alerts::{Labels, Progress},
 };
 pub use self::{
-    alerts::{Alert, ClockDifference, DueAlert, due_alerts},
+    alerts::{ClockDifference, DueAlert, due_alerts},
     target::{PushTiming, Target, TargetError},
 };
 pub use crate::http::client::{
@@ -41,7 +41,6 @@ pub use crate::http::client::{
 use crate::{
     base::{
         log_id,
-        text::label_value,
         time::{Clock, Moment, MonotonicTime},
         worker::Worker,
     },
@@ -53,19 +52,11 @@ use crate::{
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// Time alone changes alerts. While no snapshot is published, they are compared this often.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// Alerts of one request.
-const MAX_BATCH: usize = 500;
 
 /// Pushes alerts to the Alertmanagers of one URL.
 #[derive(Debug)]
 pub(crate) struct AlertPusher {
     addresses: Arc<Addresses>,
-    counters: Arc<OutputCounters>,
-}
-
-/// When the next push is due.
-#[derive(Debug, Default)]
-struct Schedule {
     /// What was pushed last, perhaps in vain.
     pushed: HashMap<Labels, DueAlert>,
     /// From when on a change is pushed.
@@ -92,19 +83,25 @@ impl AlertPusher {
         counters: Arc<OutputCounters>,
     ) -> Result<Self, TargetError> {
         Ok(Self {
-            addresses: Arc::new(Addresses::new(target, worker, clock)?),
-            counters,
+            addresses: Arc::new(Addresses::new(target, worker, clock, counters)?),
+            pushed: HashMap::new(),
+            changes_at: MonotonicTime::default(),
+            again_at: MonotonicTime::default(),
+            failures: 0,
+            is_held: false,
+            failing: BTreeSet::new(),
         })
     }
 
     /// Pushes until `stop` is cancelled, then what is new and not sent.
     pub(crate) async fn run(
-        self,
+        mut self,
         snapshots: watch::Receiver<Arc<Snapshot>>,
         stop: CancellationToken,
     ) {
+        let addresses = Arc::clone(&self.addresses);
         let asking = async {
-            self.ask().await;
+            addresses.ask().await;
             future::pending::<()>().await;
         };
         tokio::select! {
@@ -113,58 +110,42 @@ impl AlertPusher {
         }
     }
 
-    /// Asks for the status until requests are accepted, so that a wrong setting is known before the first alert.
-    async fn ask(&self) {
-        let mut failures = 0;
-        while !self.is_up() {
-            let answers = self.addresses.ask().await;
-            self.show_state(&answers);
-            let target = &self.addresses.target;
-            let (alertmanager, proxy) = (target.name.as_str(), target.shown_proxy());
-            for answer in &answers {
-                let address = self.addresses.shown(answer.address);
-                match &answer.result {
-                    Ok(_) => info!(alertmanager, address, proxy, "alertmanager answers"),
-                    Err(failure) if failures == 0 => warn!(
-                        name: log_id::ALERTMANAGER_NOT_REACHED, alertmanager, address, proxy,
-                        error = failure.message, "alertmanager does not answer"
-                    ),
-                    Err(_) => {}
-                }
-            }
-            failures += 1;
-            let delay = target.timing.retry_delay(retry_after(&answers), failures);
-            sleep(delay).await;
-        }
-    }
-
     async fn push_changes(
-        &self,
+        &mut self,
         mut snapshots: watch::Receiver<Arc<Snapshot>>,
         stop: CancellationToken,
     ) {
-        let target = &self.addresses.target;
-        let mut schedule = Schedule::default();
         loop {
             let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
             let now = self.addresses.clock.now();
+            let target = &self.addresses.target;
             let alerts = due_alerts(&snapshot, &target.labels, &target.timing, now);
-            let left = schedule.due_at(&alerts) - now.monotonic;
-            let wait = if alerts.is_empty() {
+            let has_news = self.has_news(&alerts);
+            // A new alert does not wait for the next attempt: a Spot VM has only seconds.
+            let due_at = match has_news && !self.is_held {
+                true => self.again_at.min(self.changes_at),
+                false => self.again_at,
+            };
+            let mut wait = (due_at - now.monotonic).min(RECHECK_INTERVAL);
+            if is_last {
+                let is_accepted = self.failures == 0 && !has_news;
+                wait = if is_accepted {
+                    Duration::MAX
+                } else {
+                    Duration::ZERO
+                };
+            }
+            if alerts.is_empty() {
                 let is_idle = snapshot.events.is_empty() && snapshot.past.is_empty();
-                if is_idle {
+                wait = if is_idle {
                     Duration::MAX
                 } else {
                     RECHECK_INTERVAL
-                }
-            } else if is_last && (schedule.failures > 0 || schedule.has_news(&alerts)) {
-                Duration::ZERO
-            } else {
-                left.min(RECHECK_INTERVAL)
-            };
+                };
+            }
             if wait.is_zero() {
-                self.push(&mut schedule, alerts, &snapshot, now).await;
+                self.push(alerts, &snapshot, now).await;
             }
             if is_last {
                 return;
@@ -177,119 +158,65 @@ impl AlertPusher {
         }
     }
 
-    async fn push(
-        &self,
-        schedule: &mut Schedule,
-        due: Vec<DueAlert>,
-        snapshot: &Snapshot,
-        now: Moment,
-    ) {
-        let clocks = self.addresses.clocks();
-        let alerts = due.iter().map(|it| it.alert(snapshot, clocks, now));
-        let alerts: Vec<_> = alerts.collect();
-        let batches = alerts.chunks(MAX_BATCH).map(<[Alert]>::to_vec).collect();
-        let answers = self.addresses.post(batches).await;
-        let failing = self.failing(&answers, &schedule.failing);
-        let is_accepted = failing.len() < answers.len();
-        let is_news = schedule.has_news(&due) || !schedule.failing.is_subset(&failing);
-        if is_accepted && is_news {
-            let is_firing = |alert: &&DueAlert| alert.progress == Progress::Firing;
-            let firing = due.iter().filter(is_firing).count();
-            let (alertmanager, ended) = (&self.addresses.target.name, due.len() - firing);
-            info!(name: log_id::ALERTS_PUSHED, alertmanager, firing, ended, "alerts pushed");
-        }
-        // A failure while an earlier one waits for its next attempt does not move that.
-        let is_early = schedule.failures > 0 && now.monotonic < schedule.again_at;
-        let asked_for = retry_after(&answers).filter(|_| !is_accepted);
-        schedule.is_held = asked_for.is_some();
-        schedule.changes_at = now.monotonic + MIN_INTERVAL;
-        let timing = &self.addresses.target.timing;
-        let done_at = self.addresses.clock.now().monotonic;
-        if failing.is_empty() {
-            schedule.failures = 0;
-            schedule.again_at = done_at + timing.resend_interval;
-        } else {
-            schedule.failures = schedule.failures.saturating_add(1);
-            if !is_early || schedule.is_held {
-                let delay = timing.retry_delay(asked_for, schedule.failures);
-                schedule.again_at = done_at + delay;
-            }
-        }
-        if self.addresses.clocks() != clocks {
-            // The times of these alerts do not hold by the clock of Alertmanager.
-            schedule.again_at = schedule.changes_at;
-        }
-        schedule.failing = failing;
-        let pushed = due.into_iter().map(|alert| (alert.labels.clone(), alert));
-        schedule.pushed = pushed.collect();
-    }
-
-    /// Counts a push, and logs where it failed. Returns these addresses.
-    fn failing(
-        &self,
-        answers: &[Answer],
-        was: &BTreeSet<Option<IpAddr>>,
-    ) -> BTreeSet<Option<IpAddr>> {
-        self.show_state(answers);
-        let target = &self.addresses.target;
-        let (alertmanager, proxy) = (target.name.as_str(), target.shown_proxy());
-        let mut failing = BTreeSet::new();
-        for answer in answers {
-            let Err(failure) = &answer.result else {
-                continue;
-            };
-            failing.insert(answer.address);
-            if !was.contains(&answer.address) {
-                let address = self.addresses.shown(answer.address);
-                warn!(
-                    name: log_id::ALERT_PUSH_FAILED, alertmanager, address, proxy,
-                    error = failure.message, "alert push failed"
-                );
-            }
-        }
-        let mut counts = self.counters.pushes();
-        counts.pushes += answers.iter().map(|answer| answer.requests).sum::<u64>();
-        counts.failures += failing.len() as u64;
-        failing
-    }
-
-    /// In the gauge `azure_scheduled_events_receiver_up`.
-    fn show_state(&self, answers: &[Answer]) {
-        let is_up = answers.iter().any(|answer| answer.result.is_ok());
-        self.counters.pushes().receivers.insert(self.label(), is_up);
-    }
-
-    fn is_up(&self) -> bool {
-        self.counters.pushes().receivers.get(&self.label()) == Some(&true)
-    }
-
-    /// The label `receiver`.
-    fn label(&self) -> String {
-        label_value(&self.addresses.target.name).into_owned()
-    }
-}
-
-impl Schedule {
     /// Whether an alert is new or changed since the last push.
     fn has_news(&self, alerts: &[DueAlert]) -> bool {
         let mut alerts = alerts.iter();
         alerts.any(|alert| self.pushed.get(&alert.labels) != Some(alert))
     }
 
-    fn due_at(&self, alerts: &[DueAlert]) -> MonotonicTime {
-        // A new alert does not wait for the next attempt: a Spot VM has only seconds.
-        if !self.is_held && self.has_news(alerts) {
-            self.again_at.min(self.changes_at)
-        } else {
-            self.again_at
+    async fn push(&mut self, due: Vec<DueAlert>, snapshot: &Snapshot, now: Moment) {
+        let clocks = self.addresses.clocks();
+        let alerts = due.iter().map(|it| it.json(snapshot, clocks, now));
+        let alerts: Vec<_> = alerts.collect();
+        let answers = self.addresses.post(&alerts).await;
+        let failing = self.log_failures(&answers);
+        let is_accepted = failing.len() < answers.len();
+        if is_accepted && (self.has_news(&due) || !self.failing.is_subset(&failing)) {
+            let is_firing = |alert: &&DueAlert| alert.progress == Progress::Firing;
+            let firing = due.iter().filter(is_firing).count();
+            let (alertmanager, ended) = (&self.addresses.target.name, due.len() - firing);
+            info!(name: log_id::ALERTS_PUSHED, alertmanager, firing, ended, "alerts pushed");
         }
+        // A failure while an earlier one waits for its next attempt does not move that.
+        let is_early = self.failures > 0 && now.monotonic < self.again_at;
+        let asked_for = retry_after(&answers);
+        let done_at = self.addresses.clock.now().monotonic;
+        let timing = &self.addresses.target.timing;
+        self.is_held = asked_for.is_some() && !is_accepted;
+        self.changes_at = now.monotonic + MIN_INTERVAL;
+        if failing.is_empty() {
+            self.failures = 0;
+            self.again_at = done_at + timing.resend_interval;
+        } else {
+            self.failures = self.failures.saturating_add(1);
+            if !is_early || asked_for.is_some() {
+                self.again_at = done_at + timing.retry_delay(asked_for, self.failures);
+            }
+        }
+        if self.addresses.clocks() != clocks {
+            // The times of these alerts do not hold by the clock of Alertmanager.
+            self.again_at = self.changes_at;
+        }
+        self.failing = failing;
+        let pushed = due.into_iter().map(|alert| (alert.labels.clone(), alert));
+        self.pushed = pushed.collect();
     }
-}
 
-/// The longest delay that was asked for.
-fn retry_after(answers: &[Answer]) -> Option<Duration> {
-    let failures = answers
-        .iter()
-        .filter_map(|answer| answer.result.as_ref().err());
-    failures.filter_map(|failure| failure.retry_after).max()
+    /// Logs at which addresses a push fails that did not before. Returns all that fail.
+    fn log_failures(&self, answers: &[Answer]) -> BTreeSet<Option<IpAddr>> {
+        let target = &self.addresses.target;
+        let (alertmanager, proxy) = (target.name.as_str(), target.shown_proxy());
+        let failures = answers.iter().filter_map(|answer| {
+            let failure = answer.result.as_ref().err()?;
+            if !self.failing.contains(&answer.address) {
+                let address = self.addresses.shown(answer.address);
+                warn!(
+                    name: log_id::ALERT_PUSH_FAILED, alertmanager, address, proxy,
+                    error = failure.message, "alert push failed"
+                );
+            }
+            Some(answer.address)
+        });
+        failures.collect()
+    }
 }

@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::target::PushTiming;
 use crate::{
@@ -57,19 +57,6 @@ pub(crate) const ALERT_LABELS: [&str; 5] = [
 
 /// The identity of an alert.
 pub(super) type Labels = BTreeMap<String, String>;
-
-/// An alert in the format of Alertmanager's API v2.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Alert {
-    pub(super) labels: Labels,
-    pub(super) annotations: BTreeMap<&'static str, String>,
-    /// When the event was first seen.
-    #[serde(serialize_with = "rfc3339")]
-    pub(super) starts_at: Timestamp,
-    #[serde(serialize_with = "rfc3339")]
-    pub(super) ends_at: Timestamp,
-}
 
 /// An alert that is to be sent. Its words are made only then.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -212,33 +199,32 @@ impl DueAlert {
         })
     }
 
-    /// What is sent at `now`, so that it holds by both clocks.
-    pub fn alert(&self, snapshot: &Snapshot, clocks: ClockDifference, now: Moment) -> Alert {
+    /// What is sent at `now`, in the format of Alertmanager's API v2. Its times hold by both clocks.
+    pub fn json(&self, snapshot: &Snapshot, clocks: ClockDifference, now: Moment) -> Value {
         let tracked = &self.tracked;
         let words = judge(tracked, now).words(snapshot);
         let description = match self.progress {
             Progress::Firing => words.description(),
             _ => words.description_without_advice(),
         };
-        let anchor = self.rule.name.to_ascii_lowercase();
-        let annotations = BTreeMap::from([
-            ("summary", words.summary),
-            ("description", description),
-            ("runbook_url", format!("{RUNBOOKS}#{anchor}")),
-        ]);
         let wall = |at| now.wall.before(tracked.since(at, now));
         let ends_at = match self.progress {
             Progress::Firing => now.wall.after(self.time_to_live(now.wall) + clocks.ahead),
             Progress::Ending(at) => wall(at).after(END_TTL + clocks.ahead),
             Progress::Ended(at) => wall(at).before(clocks.behind),
         };
-        Alert {
-            labels: self.labels.clone(),
-            annotations,
-            // The clock may have been set back, and Alertmanager rejects an end before the start.
-            starts_at: tracked.first_seen_at.min(ends_at),
-            ends_at,
-        }
+        // The clock may have been set back, and Alertmanager rejects an end before the start.
+        let starts_at = tracked.first_seen_at.min(ends_at);
+        json!({
+            "labels": self.labels,
+            "annotations": {
+                "summary": words.summary,
+                "description": description,
+                "runbook_url": format!("{RUNBOOKS}#{}", self.rule.name.to_ascii_lowercase()),
+            },
+            "startsAt": starts_at.rfc3339_millis(),
+            "endsAt": ends_at.rfc3339_millis(),
+        })
     }
 
     fn time_to_live(&self, now: Timestamp) -> Duration {
@@ -274,10 +260,6 @@ impl ClockDifference {
             behind: self.behind.max(other.behind),
         }
     }
-}
-
-fn rfc3339<S: serde::Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&time.rfc3339_millis())
 }
 
 #[cfg(test)]

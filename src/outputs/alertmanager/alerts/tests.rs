@@ -1,5 +1,7 @@
 use std::collections::BTreeSet;
 
+use serde::Deserialize;
+
 use super::*;
 use crate::{
     azure::{
@@ -18,6 +20,22 @@ const NO_DIFFERENCE: ClockDifference = ClockDifference {
     ahead: Duration::ZERO,
     behind: Duration::ZERO,
 };
+
+/// As an Alertmanager reads it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Alert {
+    labels: Labels,
+    annotations: Labels,
+    starts_at: Timestamp,
+    ends_at: Timestamp,
+}
+
+impl Alert {
+    fn of(due: &DueAlert, snapshot: &Snapshot, clocks: ClockDifference, now: Moment) -> Self {
+        serde_json::from_value(due.json(snapshot, clocks, now)).unwrap()
+    }
+}
 
 /// An engine of `web_0` that reads documents.
 struct Setup {
@@ -101,7 +119,7 @@ impl Setup {
     fn alerts(&self, clocks: ClockDifference) -> Vec<Alert> {
         let snapshot = self.engine.snapshot(self.now);
         let due = self.due().into_iter();
-        due.map(|alert| alert.alert(&snapshot, clocks, self.now))
+        due.map(|alert| Alert::of(&alert, &snapshot, clocks, self.now))
             .collect()
     }
 
@@ -360,7 +378,7 @@ fn alerts_of_ever_new_events_are_bounded_and_the_dropped_ends_counted() {
 fn alerts(snapshot: &mut Snapshot, now: Moment) -> Vec<Alert> {
     snapshot.poll.last_success = Some(now);
     let due = due_alerts(snapshot, &Labels::new(), &PushTiming::default(), now).into_iter();
-    due.map(|alert| alert.alert(snapshot, NO_DIFFERENCE, now))
+    due.map(|alert| Alert::of(&alert, snapshot, NO_DIFFERENCE, now))
         .collect()
 }
 
@@ -435,10 +453,11 @@ fn pushed_labels_and_annotations_have_the_bounds_of_the_metrics() {
 #[test]
 fn alert_is_serialised_as_the_api_specifies() {
     let mut snapshot = snapshot([tracked("Preempt", "", Some(30))]);
-    let alert = &alerts(&mut snapshot, moment(0))[0];
-    let mut json: serde_json::Value = serde_json::to_value(alert).unwrap();
-    json["annotations"] = serde_json::Value::Null;
-    let expected = serde_json::json!({
+    snapshot.poll.last_success = Some(moment(0));
+    let due = &due_alerts(&snapshot, &Labels::new(), &PushTiming::default(), moment(0))[0];
+    let mut json = due.json(&snapshot, NO_DIFFERENCE, moment(0));
+    json["annotations"] = Value::Null;
+    let expected = json!({
         "labels": {
             "alertname": "AzureScheduledEventPreempt", "severity": "critical", "event_type": "Preempt",
             "event_id": "A1B2C3D4-0000-4000-8000-000000000001",
