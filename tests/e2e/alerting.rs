@@ -7,11 +7,13 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::alerting::{Alertmanager, NOTIFICATION_DEADLINE, Prometheus};
+use crate::support::alerting::{Alertmanager, Gate, NOTIFICATION_DEADLINE, Prometheus};
 use crate::support::exporter::Exporter;
 use crate::support::webhook::{AUTOMATION, Notification};
 use crate::support::{HTTPS, Tool, cached, certificates, system, wait_until, wait_until_for};
@@ -191,6 +193,101 @@ async fn alertmanager_that_asks_for_a_certificate_gets_the_alert_of_the_exporter
     let fired = alertmanager.webhook.of_events("firing");
     assert_eq!(names(&fired), ["AzureScheduledEventPreempt"]);
     anonymous.until(&up(0)).await;
+}
+
+/// The exporter of `web_0` by a command of the shell, which pushes to this URL.
+async fn started_by(command: &str, azure: &Exporter, url: &str, folder: &Path) -> Exporter {
+    let flags = [
+        format!("--imds.url={}", azure.url("")),
+        "--vm.name=web_0".to_owned(),
+        format!("--alertmanager.url={url}"),
+    ];
+    let flags = flags.each_ref().map(String::as_str);
+    Exporter::run_by(command, &flags, folder).await
+}
+
+/// A VM whose clock differs by this is evicted.
+async fn preempted_by_another_clock(offset: &str) {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
+    let azure = azure(folder).await;
+    let faketime = system(Tool::Debian, "/usr/bin/faketime");
+    let command = format!(
+        "env FAKETIME_DONT_FAKE_MONOTONIC=1 {} -f {offset}",
+        faketime.display()
+    );
+    let vm = started_by(&command, &azure, &alertmanager.url(), folder).await;
+    azure.play(event("Preempt", "10s", "3s")).await;
+    alertmanager.until_notified("resolved", 1).await;
+    vm.until_resolved(1).await;
+    alertmanager.until_flushed().await;
+    assert_notified_once(&alertmanager, "AzureScheduledEventPreempt");
+    let log = vm.log();
+    assert_eq!(log.matches("clock of alertmanager").count(), 1, "{log}");
+}
+
+#[tokio::test]
+async fn preempt_of_a_vm_whose_clock_is_an_hour_ahead_is_notified_and_resolved_once() {
+    preempted_by_another_clock("+1h").await;
+}
+
+#[tokio::test]
+async fn preempt_of_a_vm_whose_clock_is_twenty_minutes_behind_is_notified_and_resolved_once() {
+    preempted_by_another_clock("-20m").await;
+}
+
+/// The name is in `/etc/hosts` of a mount namespace of the exporter, which needs root.
+#[tokio::test]
+async fn preempt_is_notified_by_the_alertmanager_of_a_name_that_is_there() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
+    let azure = azure(folder).await;
+    fs::write(
+        folder.join("hosts"),
+        "127.0.0.1 am.test\n127.0.0.9 am.test\n",
+    )
+    .unwrap();
+    let (_, port) = alertmanager.address.split_once(':').unwrap();
+    let url = format!("http://am.test:{port}");
+    let command = "unshare --mount sh -c 'mount --bind hosts /etc/hosts && exec \"$@\"' sh";
+    let vm = started_by(command, &azure, &url, folder).await;
+    azure.play(event("Preempt", "30s", "5s")).await;
+    alertmanager.until_notified("firing", 1).await;
+    vm.until(&format!(
+        "azure_scheduled_events_receiver_up{{receiver=\"{url}\"}} 1"
+    ))
+    .await;
+    let log = vm.log();
+    let away = "\"alert push failed\"";
+    let line = log.lines().find(|line| line.contains(away)).unwrap();
+    assert!(line.contains("address=127.0.0.9 "), "{log}");
+}
+
+/// An Alertmanager behind a proxy that answers 503 from before the end of an event until two minutes after it.
+#[tokio::test]
+async fn end_that_an_alertmanager_refuses_for_minutes_is_notified_once() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
+    let gate = Gate::start(&alertmanager).await;
+    let azure = azure(folder).await;
+    let url = format!("http://{}", gate.address);
+    let vm = started_by("env", &azure, &url, folder).await;
+    azure.play(event("Preempt", "10s", "10s")).await;
+    alertmanager.until_notified("firing", 1).await;
+    gate.is_closed.store(true, Relaxed);
+    vm.until("event_status=\"Ended\"} 1").await;
+    vm.until(&format!(
+        "azure_scheduled_events_receiver_up{{receiver=\"{url}\"}} 0"
+    ))
+    .await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    gate.is_closed.store(false, Relaxed);
+    alertmanager.until_notified("resolved", 1).await;
+    alertmanager.until_flushed().await;
+    assert_notified_once(&alertmanager, "AzureScheduledEventPreempt");
 }
 
 /// Each of them pushes the end.

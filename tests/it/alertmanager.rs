@@ -249,33 +249,6 @@ async fn retry_after_of_an_alertmanager_is_honoured_by_new_alerts_too() {
     );
 }
 
-#[tokio::test]
-async fn credentials_are_read_for_each_push() {
-    let folder = TempDir::new().unwrap();
-    let token = folder.path().join("token");
-    write(&token, "old\n");
-    let imds = FakeImds::standing(preempt()).await;
-    let error = Reply::error("401 Unauthorized", "who are you?");
-    let alertmanager = FakeAlertmanager::standing(error).await;
-    let mut settings = pushing(&imds, &[]);
-    let mut target = target(&alertmanager.base(), TIMING);
-    target.credentials = Some(Credentials::Bearer(token.clone()));
-    settings.alertmanagers = vec![target];
-    let exporter = Exporter::start(settings);
-    alertmanager
-        .until("the push was rejected", |it| !it.requests().is_empty())
-        .await;
-    write(&token, "new\n");
-    alertmanager.now(Reply::ok(""));
-    alertmanager
-        .until("the new secret is used", |it| {
-            let requests = it.requests();
-            requests.last().unwrap().header("authorization") == Some("Bearer new")
-        })
-        .await;
-    exporter.stop().await;
-}
-
 #[expect(clippy::disallowed_methods, reason = "a scratch file")]
 fn write(path: &std::path::Path, text: &str) {
     fs::write(path, text).unwrap();
@@ -327,7 +300,7 @@ async fn unsent_end_is_pushed_on_shutdown() {
 }
 
 #[tokio::test]
-async fn each_alertmanager_is_asked_for_its_status_at_the_start() {
+async fn each_alertmanager_is_asked_for_its_status_at_the_start_which_delays_no_push() {
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
     let working = FakeAlertmanager::scripted([]).await;
     let wrong = FakeAlertmanager::standing(Reply::error("404 Not Found", "no")).await;
@@ -337,7 +310,9 @@ async fn each_alertmanager_is_asked_for_its_status_at_the_start() {
     // As a proxy that lets only pushes pass.
     let closed = FakeAlertmanager::scripted([]).await;
     closed.status(Reply::error("403 Forbidden", "no"));
-    let all = [&working, &wrong, &late, &closed];
+    let silent = FakeAlertmanager::scripted([]).await;
+    silent.status(Reply::silence());
+    let all = [&working, &wrong, &late, &closed, &silent];
     let bases = all.map(FakeAlertmanager::base);
     let exporter = Exporter::start(pushing(&imds, &bases));
     let up = |metrics: &Metrics, base: &str| {
@@ -347,7 +322,7 @@ async fn each_alertmanager_is_asked_for_its_status_at_the_start() {
     exporter
         .until("all are asked", |metrics| {
             let states = bases.each_ref().map(|base| up(metrics, base));
-            states == [Some(true), Some(false), Some(false), Some(true)]
+            states == [Some(true), Some(false), Some(false), Some(true), None]
         })
         .await;
     let request = &working.status_requests()[0];
@@ -362,17 +337,6 @@ async fn each_alertmanager_is_asked_for_its_status_at_the_start() {
         })
         .await;
     assert_eq!(working.status_requests().len(), 1);
-    exporter.stop().await;
-}
-
-#[tokio::test]
-async fn a_status_that_does_not_come_delays_no_push() {
-    let imds = FakeImds::standing(preempt()).await;
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    alertmanager.status(Reply::silence());
-    let exporter = Exporter::start(pushing(&imds, &[alertmanager.base()]));
-    alertmanager.until_pushed().await;
-    assert_eq!(alertmanager.status_requests().len(), 1);
     exporter.stop().await;
 }
 
@@ -577,7 +541,8 @@ async fn a_certificate_that_is_its_own_authority_is_trusted_if_it_is_given_and_n
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_fifo_in_the_place_of_a_password_stops_pushes_only_while_it_is_there() {
+async fn password_is_read_for_each_push_and_a_fifo_in_its_place_stops_them_only_while_it_is_there()
+{
     let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
     let alertmanager = FakeAlertmanager::scripted([]).await;
     let folder = TempDir::new().unwrap();
@@ -607,14 +572,13 @@ async fn a_fifo_in_the_place_of_a_password_stops_pushes_only_while_it_is_there()
         })
         .await;
     fs::remove_file(&path).unwrap();
-    write(&path, "me:secret");
+    write(&path, "me:other");
     alertmanager.until_pushed().await;
-    let header = Some("Basic bWU6c2VjcmV0");
-    assert_eq!(alertmanager.requests()[0].header("authorization"), header);
-    assert_eq!(
-        alertmanager.status_requests()[0].header("authorization"),
-        header
-    );
+    let status = &alertmanager.status_requests()[0];
+    let push = &alertmanager.requests()[0];
+    let headers = [status, push].map(|it| it.header("authorization"));
+    let expected = ["Basic bWU6c2VjcmV0", "Basic bWU6b3RoZXI="];
+    assert_eq!(headers, expected.map(Some));
     exporter.stop().await;
 }
 

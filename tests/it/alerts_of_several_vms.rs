@@ -1,4 +1,4 @@
-//! Several exporters that push the alert of one event to one Alertmanager, and their external labels.
+//! The push of an event that names several VMs, and external labels.
 
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use serde_json::json;
 
 use crate::support::{
     FakeAlertmanager, FakeImds, Reply,
-    alertmanager::ReceivedAlert,
     events::{document, event},
     exporter::{Exporter, Metrics, settings},
     process::{Process, exporter},
@@ -27,7 +26,6 @@ const TIMING: PushTiming = PushTiming {
     push_timeout: Duration::from_secs(2),
 };
 const VMS: [&str; 3] = ["web_0", "web_1", "web_2"];
-const NOTHING: &str = r#"{"DocumentIncarnation":9,"Events":[]}"#;
 
 /// A Reboot of these VMs.
 fn reboot(vms: &[&str]) -> Reply {
@@ -42,58 +40,6 @@ fn pushing(imds: &FakeImds, vm: Option<&str>, alertmanager: &FakeAlertmanager) -
     target.timing = TIMING;
     settings.alertmanagers = vec![target];
     settings
-}
-
-/// An exporter with an IMDS of its own for each VM.
-async fn fleet(alertmanager: &FakeAlertmanager) -> Vec<(FakeImds, Exporter)> {
-    let mut fleet = Vec::new();
-    for vm in VMS {
-        let imds = FakeImds::standing(reboot(&VMS)).await;
-        let exporter = Exporter::start(pushing(&imds, Some(vm), alertmanager));
-        fleet.push((imds, exporter));
-    }
-    alertmanager
-        .until("each VM pushes the event", |it| it.alerts().len() >= 9)
-        .await;
-    fleet
-}
-
-async fn stop(fleet: Vec<(FakeImds, Exporter)>) {
-    for (_imds, exporter) in fleet {
-        exporter.stop().await;
-    }
-}
-
-#[tokio::test]
-async fn end_is_pushed_by_each_vm_and_one_that_lost_imds_pushes_no_more() {
-    let alertmanager = FakeAlertmanager::scripted([]).await;
-    let fleet = fleet(&alertmanager).await;
-    let (blind, seeing) = fleet.split_first().unwrap();
-    blind.0.now(Reply::error("500 Internal Server Error", "no"));
-    blind
-        .1
-        .until("polls fail", |metrics| {
-            metrics.failures("status_5xx") >= 4.0
-        })
-        .await;
-    for (imds, _exporter) in seeing {
-        imds.now(Reply::ok(NOTHING));
-    }
-    alertmanager
-        .until("only ends are pushed", |it| {
-            let alerts = it.alerts();
-            let mut last = alerts.iter().rev().take(8);
-            it.ends().len() >= 8 && last.all(ReceivedAlert::is_end)
-        })
-        .await;
-    assert!(!blind.1.metrics().await.is_up());
-    stop(fleet).await;
-    let ends = alertmanager.ends();
-    let summary = &ends[3].annotations["summary"];
-    assert_eq!(
-        *summary,
-        json!("Degraded hardware: Reboot of web_0 and 2 more VMs cancelled")
-    );
 }
 
 #[tokio::test]

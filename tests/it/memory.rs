@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    DEADLINE, FakeImds, connect_from,
+    DEADLINE, FakeImds, RefusingPort, connect_from,
     events::{self, document, numbered_id},
     process::{Process, exporter, page},
     wait_until,
@@ -20,6 +20,8 @@ const MAX_AFTER_DOCUMENT: u64 = 12_000_000;
 /// Without the limit on large responses, those to the clients that do not read take hundreds of megabytes.
 const MAX_BESIDE_READERS: u64 = 40_000_000;
 const MAX_AFTER_READERS: u64 = 30_000_000;
+/// 300 events, the last 1,000 that ended, and the journal.
+const MAX_OF_NEW_EVENTS: u64 = 25_000_000;
 const READERS: usize = 200;
 
 fn event(number: usize, names: &[String]) -> Value {
@@ -62,6 +64,36 @@ fn open_without_reading(number: usize, address: SocketAddr) -> TcpStream {
     // It fails where the exporter has closed the connection.
     write!(stream, "GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").ok();
     stream
+}
+
+#[tokio::test]
+async fn memory_of_ever_new_events_is_bounded_while_an_alertmanager_is_away() {
+    let imds = FakeImds::standing(document(1, [])).await;
+    let away = RefusingPort::reserve();
+    let mut command = exporter(&imds);
+    command
+        .env("MALLOC_TRIM_THRESHOLD_", "131072")
+        .arg(format!("--alertmanager.url={}", away.base()));
+    let mut exporter = Process::start_as(&mut command);
+    let address = exporter.address().await;
+    let own = ["web_0".to_owned()];
+    let mut most = 0;
+    for poll in 0..30 {
+        let events = (0..300).map(|number| event(300 * poll + number, &own));
+        imds.now(document(2, events));
+        imds.until_requests(imds.event_requests() + 2).await;
+        most = most.max(anonymous(&exporter));
+    }
+    assert!(
+        most <= MAX_OF_NEW_EVENTS,
+        "{most} bytes of memory, at most {MAX_OF_NEW_EVENTS}"
+    );
+    let metrics = page(&address, "/metrics").await.unwrap();
+    let counter = "azure_scheduled_events_alert_ends_dropped_total ";
+    let mut lines = metrics.lines();
+    let dropped = lines.find_map(|line| line.strip_prefix(counter)).unwrap();
+    let dropped: f64 = dropped.parse().unwrap();
+    assert!(dropped >= 7_000.0, "{dropped}");
 }
 
 /// With the setting of glibc that the systemd unit and the image have.

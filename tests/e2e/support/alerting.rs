@@ -4,12 +4,21 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::{TcpListener, TcpStream},
+    task::JoinHandle,
+};
 
 use super::exporter::Exporter;
-use super::webhook::{AUTOMATION, BARRIER, Webhook};
+use super::webhook::{AUTOMATION, BARRIER, Webhook, body};
 use super::{Daemon, client, get, samples, wait_until, wait_until_for};
 
 /// An exporter resolves an alert four minutes after the end of its event.
@@ -147,6 +156,60 @@ impl Alertmanager {
                 .ok_or_else(|| format!("{found} so far"))
         })
         .await;
+    }
+}
+
+/// A proxy for the pushes to an Alertmanager, which answers 503 while it is closed.
+pub(crate) struct Gate {
+    pub(crate) address: SocketAddr,
+    pub(crate) is_closed: Arc<AtomicBool>,
+    accepting: JoinHandle<()>,
+}
+
+impl Gate {
+    pub(crate) async fn start(alertmanager: &Alertmanager) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let closed = Arc::clone(&is_closed);
+        let url = format!("{}/api/v2/alerts", alertmanager.url());
+        let accepting = tokio::spawn(async move {
+            while let Ok((stream, _client)) = listener.accept().await {
+                tokio::spawn(pass(stream, Arc::clone(&closed), url.clone()));
+            }
+        });
+        Self {
+            address,
+            is_closed,
+            accepting,
+        }
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn pass(mut stream: TcpStream, is_closed: Arc<AtomicBool>, url: String) {
+    let (http, mut read) = (client(), Vec::new());
+    while let Some(alerts) = body(&mut stream, &mut read).await {
+        let status = if is_closed.load(Relaxed) {
+            "503 Service Unavailable"
+        } else if alerts.is_empty() {
+            // The request for the status.
+            "403 Forbidden"
+        } else {
+            let push = http.post(&url).header("content-type", "application/json");
+            let pushed = push.body(alerts).send().await.unwrap();
+            assert!(pushed.status().is_success(), "{pushed:?}");
+            "200 OK"
+        };
+        let response = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+        if stream.write_all(response.as_bytes()).await.is_err() {
+            return;
+        }
     }
 }
 

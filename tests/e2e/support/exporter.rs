@@ -1,5 +1,6 @@
 //! The program under test, as a user starts it.
 
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
@@ -33,6 +34,19 @@ impl Exporter {
         Self::start(listen, "", flags, folder, "/metrics", sign).await
     }
 
+    /// [`Self::run`] as the last arguments of a command for the shell.
+    pub(crate) async fn run_by(command: &str, flags: &[&str], folder: &Path) -> Self {
+        let script = folder.join("start");
+        fs::write(&script, format!("exec {command} {PROGRAM} \"$@\"\n")).unwrap();
+        let flags = [
+            &[script.to_str().unwrap(), "--web.listen-address=127.0.0.1:0"],
+            flags,
+        ]
+        .concat();
+        let daemon = Daemon::start("exporter", Path::new("/bin/sh"), flags, folder);
+        Self::reached(daemon, "", "/metrics", "\nazure_scheduled_events_up 1").await
+    }
+
     /// Waits until the page at `path` contains `sign`.
     async fn start(
         listen: SocketAddr,
@@ -49,7 +63,11 @@ impl Exporter {
             .chain([listen.as_str()])
             .chain(flags.iter().copied());
         let name = command_or_none.unwrap_or("exporter");
-        let mut daemon = Daemon::start(name, Path::new(PROGRAM), args, folder);
+        let daemon = Daemon::start(name, Path::new(PROGRAM), args, folder);
+        Self::reached(daemon, command, path, sign).await
+    }
+
+    async fn reached(mut daemon: Daemon, command: &str, path: &str, sign: &str) -> Self {
         let address = match command {
             "simulate" => daemon.listening_on(Ipv4Addr::LOCALHOST).await.to_string(),
             _ => daemon.logged_address(DEADLINE).await,

@@ -137,7 +137,7 @@ async fn serve(mut stream: TcpStream, started: Instant, received: Arc<Mutex<Vec<
 }
 
 /// The body of the next request; `None` once the connection is closed.
-async fn body(stream: &mut TcpStream, read: &mut Vec<u8>) -> Option<Vec<u8>> {
+pub(super) async fn body(stream: &mut TcpStream, read: &mut Vec<u8>) -> Option<Vec<u8>> {
     let head = loop {
         if let Some(at) = read.windows(4).position(|four| four == b"\r\n\r\n") {
             break at + 4;
@@ -148,7 +148,7 @@ async fn body(stream: &mut TcpStream, read: &mut Vec<u8>) -> Option<Vec<u8>> {
     let length = text
         .lines()
         .find_map(|line| line.strip_prefix("content-length: "));
-    let length: usize = length.unwrap().parse().unwrap();
+    let length: usize = length.map_or(0, |length| length.parse().unwrap());
     while read.len() < head + length {
         more(stream, read).await?;
     }
