@@ -123,9 +123,10 @@ impl AlertPusher {
             let alerts = due_alerts(&snapshot, &target.labels, &target.timing, now);
             let has_news = self.has_news(&alerts);
             // A new alert does not wait for the next attempt: a Spot VM has only seconds.
-            let due_at = match has_news && !self.is_held {
-                true => self.again_at.min(self.changes_at),
-                false => self.again_at,
+            let due_at = if has_news && !self.is_held {
+                self.again_at.min(self.changes_at)
+            } else {
+                self.again_at
             };
             let mut wait = (due_at - now.monotonic).min(RECHECK_INTERVAL);
             if is_last {
