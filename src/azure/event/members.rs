@@ -11,8 +11,6 @@ use crate::base::{text::label_value, time::Timestamp};
 pub(crate) struct Member {
     /// In a document.
     pub(crate) name: &'static str,
-    /// Of metrics, pushed alerts and log lines.
-    pub(crate) label: &'static str,
     /// Of spans and log records.
     pub(crate) attribute: &'static str,
     /// `None` if the event has no readable one.
@@ -31,49 +29,41 @@ pub(crate) enum MemberValue<'a> {
 impl Member {
     pub(crate) const ID: Self = Self {
         name: "EventId",
-        label: "event_id",
         attribute: "azure.scheduled_event.id",
         value: |event| Some(MemberValue::Id(&event.id)),
     };
     pub(crate) const STATUS: Self = Self {
         name: "EventStatus",
-        label: "event_status",
         attribute: "azure.scheduled_event.status",
         value: |event| Some(MemberValue::Text(event.status.as_str())),
     };
     pub(crate) const TYPE: Self = Self {
         name: "EventType",
-        label: "event_type",
         attribute: "azure.scheduled_event.type",
         value: |event| Some(MemberValue::Text(event.event_type.as_str())),
     };
     pub(crate) const RESOURCE_TYPE: Self = Self {
         name: "ResourceType",
-        label: "resource_type",
         attribute: "azure.scheduled_event.resource_type",
         value: |event| event.resource_type.as_deref().map(MemberValue::Text),
     };
     const RESOURCES: Self = Self {
         name: "Resources",
-        label: "resources",
         attribute: "azure.scheduled_event.resources",
         value: |event| event.resources.as_deref().map(MemberValue::Names),
     };
     pub(crate) const NOT_BEFORE: Self = Self {
         name: "NotBefore",
-        label: "not_before",
         attribute: "azure.scheduled_event.not_before",
         value: |event| event.not_before.map(MemberValue::Time),
     };
     pub(crate) const DESCRIPTION: Self = Self {
         name: "Description",
-        label: "description",
         attribute: "azure.scheduled_event.description",
         value: |event| event.description.as_deref().map(MemberValue::Text),
     };
     pub(crate) const SOURCE: Self = Self {
         name: "EventSource",
-        label: "event_source",
         attribute: "azure.scheduled_event.source",
         value: |event| {
             let source = event.source.as_ref().map(Source::as_str);
@@ -82,7 +72,6 @@ impl Member {
     };
     const DURATION: Self = Self {
         name: "DurationInSeconds",
-        label: "duration_seconds",
         attribute: "azure.scheduled_event.duration",
         value: |event| event.duration_seconds.map(MemberValue::Seconds),
     };
@@ -99,14 +88,13 @@ impl Member {
         Self::DURATION,
     ];
 
-    /// The label and its value, empty if the event has none.
-    pub(crate) fn label<'a>(&self, event: &'a Event) -> (&'static str, Cow<'a, str>) {
-        let value = match (self.value)(event) {
+    /// The value of its label, empty if the event has none.
+    pub(crate) fn label_value<'a>(&self, event: &'a Event) -> Cow<'a, str> {
+        match (self.value)(event) {
             Some(MemberValue::Id(id)) => id.label(),
             Some(MemberValue::Text(text)) => label_value(text),
             _ => Cow::Borrowed(""),
-        };
-        (self.label, value)
+        }
     }
 }
 

@@ -90,12 +90,16 @@ pub(super) struct Family<'a> {
 }
 
 impl<'a> Family<'a> {
-    pub(super) fn new<L: Into<Vec<Label<'a>>>, V: Into<SampleValue<'a>>>(
+    /// With the values of the labels in the order of the catalog.
+    pub(super) fn new<L: IntoIterator<Item = Cow<'a, str>>, V: Into<SampleValue<'a>>>(
         metric: &'static Metric,
         samples: impl IntoIterator<Item = (L, V)>,
     ) -> Self {
-        let samples = samples.into_iter();
-        let samples = samples.map(|(labels, value)| (labels.into(), value.into()));
+        let samples = samples.into_iter().map(|(values, value)| {
+            let labels: Vec<_> = metric.labels.iter().copied().zip(values).collect();
+            debug_assert_eq!(labels.len(), metric.labels.len(), "{}", metric.name);
+            (labels, value.into())
+        });
         Self {
             metric,
             samples: samples.collect(),

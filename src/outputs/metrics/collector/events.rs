@@ -16,7 +16,7 @@ use crate::{
         snapshot::Snapshot,
     },
     outputs::metrics::{
-        Family, Label, MetricsOptions,
+        Family, MetricsOptions,
         catalog::{self, Metric},
     },
 };
@@ -74,10 +74,10 @@ pub(super) fn write(
     write(status(&events))
 }
 
-/// An event and the labels of all its series.
+/// An event and the label values of all its series.
 struct EventLabels<'a> {
     tracked: &'a TrackedEvent,
-    shared: [Label<'a>; 3],
+    shared: [Cow<'a, str>; 3],
 }
 
 impl<'a> EventLabels<'a> {
@@ -85,24 +85,23 @@ impl<'a> EventLabels<'a> {
         let members = [Member::ID, Member::TYPE, Member::SOURCE];
         Self {
             tracked,
-            shared: members.map(|member| member.label(&tracked.shown)),
+            shared: members.map(|member| member.label_value(&tracked.shown)),
         }
     }
 
-    fn id(&self) -> Label<'_> {
-        borrowed(&self.shared[0])
+    fn id(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&*self.shared[0])
     }
 
-    /// These labels, and then `own`.
-    fn with<'s, const N: usize>(&'s self, own: [Label<'s>; N]) -> Vec<Label<'s>> {
-        let scope = ("scope", self.tracked.scope.as_str().into());
-        let shared = self.shared.iter().map(borrowed).chain([scope]);
-        shared.chain(own).collect()
+    /// The values of `event_labels`, and then `own`.
+    fn with<'s>(
+        &'s self,
+        own: impl IntoIterator<Item = Cow<'s, str>>,
+    ) -> impl Iterator<Item = Cow<'s, str>> {
+        let scope = Cow::Borrowed(self.tracked.scope.as_str());
+        let shared = self.shared.iter().map(|value| Cow::Borrowed(&**value));
+        shared.chain([scope]).chain(own)
     }
-}
-
-fn borrowed<'s>((name, value): &'s Label<'_>) -> Label<'s> {
-    (name, Cow::Borrowed(value))
 }
 
 fn labelled<'a>(events: impl Iterator<Item = &'a TrackedEvent>) -> Vec<EventLabels<'a>> {
@@ -110,7 +109,7 @@ fn labelled<'a>(events: impl Iterator<Item = &'a TrackedEvent>) -> Vec<EventLabe
     let mut ids = HashSet::new();
     events
         .map(EventLabels::new)
-        .filter(|event| ids.insert(event.shared[0].1.clone()))
+        .filter(|event| ids.insert(event.shared[0].clone()))
         .collect()
 }
 
@@ -129,7 +128,7 @@ fn gauge<'a>(
 fn ended<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
     let ended = events.iter().filter_map(|event| {
         let end = event.tracked.end?;
-        let outcome = ("outcome", end.outcome.as_str().into());
+        let outcome = end.outcome.as_str().into();
         Some((event.with([outcome]), end.at.as_unix_seconds()))
     });
     Family::new(&catalog::EVENT_ENDED, ended)
@@ -138,7 +137,7 @@ fn ended<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
 fn info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
     let info = events.iter().map(|labels| {
         let own = [Member::RESOURCE_TYPE, Member::DESCRIPTION];
-        let own = own.map(|member| member.label(&labels.tracked.shown));
+        let own = own.map(|member| member.label_value(&labels.tracked.shown));
         (labels.with(own), true)
     });
     Family::new(&catalog::EVENT_INFO, info)
@@ -158,7 +157,7 @@ fn status<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
         let unknown = (!is_known).then(|| (label_value(status.as_str()), !ended));
         let known = known.map(|(status, is_current)| (status.into(), is_current));
         let all = known.into_iter().chain(unknown);
-        all.map(|(status, is_current)| (event.with([("event_status", status)]), is_current))
+        all.map(|(status, is_current)| (event.with([status]), is_current))
     });
     Family::new(&catalog::EVENT_STATUS, states)
 }
@@ -168,7 +167,7 @@ fn resource_info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
         // Names that differ only in characters that labels do not show would be duplicate series.
         let names = event.tracked.shown.resources.iter().flatten();
         let names: BTreeSet<_> = names.map(|name| label_value(resource_name(name))).collect();
-        let labels = move |name| [event.id(), ("resource", name)];
+        let labels = move |name| [event.id(), name];
         names.into_iter().map(move |name| (labels(name), true))
     });
     Family::new(&catalog::EVENT_RESOURCE_INFO, resources)
@@ -182,14 +181,14 @@ struct Judged<'a> {
 fn alerts<'a>(own: &'a [Judged<'_>]) -> Family<'a> {
     let alerts = own.iter().flat_map(|Judged { labels, judgement }| {
         judgement.alerts.iter().map(|alert| {
-            let labels = [
+            let values = [
                 labels.id(),
-                ("event_type", label_value(alert.event_type.as_str())),
-                ("event_source", label_value(alert.source)),
-                ("alert", alert.rule.name.into()),
-                ("severity", alert.rule.severity.as_str().into()),
+                label_value(alert.event_type.as_str()),
+                label_value(alert.source),
+                alert.rule.name.into(),
+                alert.rule.severity.as_str().into(),
             ];
-            (labels, !matches!(alert.state, AlertState::Obsolete(_)))
+            (values, !matches!(alert.state, AlertState::Obsolete(_)))
         })
     });
     Family::new(&catalog::EVENT_ALERT, alerts)
@@ -199,12 +198,8 @@ fn messages<'a>(own: &'a [Judged<'_>], snapshot: &Snapshot) -> Family<'a> {
     let messages = own.iter().map(|Judged { labels, judgement }| {
         let words = judgement.words(snapshot);
         let description = words.description();
-        let labels = [
-            labels.id(),
-            ("summary", words.summary.into()),
-            ("description", description.into()),
-        ];
-        (labels, words.since.as_unix_seconds())
+        let values = [labels.id(), words.summary.into(), description.into()];
+        (values, words.since.as_unix_seconds())
     });
     Family::new(&catalog::EVENT_MESSAGE, messages)
 }
@@ -224,13 +219,13 @@ fn priority<'a>(own: &'a [Judged<'_>], snapshot: &'a Snapshot) -> Family<'a> {
         .iter()
         .filter(|event| !event.labels.tracked.shown.is_advisory());
     let priority = maintenance.map(move |Judged { labels, judgement }| {
-        let labels = [
+        let values = [
             labels.id(),
-            borrowed(&labels.shared[1]),
-            ("vm_name", label_value(vm_name)),
-            ("vm_scale_set", label_value(scale_set)),
+            Cow::Borrowed(&*labels.shared[1]),
+            label_value(vm_name),
+            label_value(scale_set),
         ];
-        (labels, judgement.priority())
+        (values, judgement.priority())
     });
     Family::new(&catalog::EVENT_PRIORITY, priority)
 }

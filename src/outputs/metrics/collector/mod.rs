@@ -3,6 +3,7 @@
 mod events;
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fmt,
     sync::{
@@ -14,7 +15,7 @@ use std::{
 use metrics_process::collector::{Metrics, collect};
 
 use super::{
-    Family, Label, MetricsOptions,
+    Family, MetricsOptions,
     catalog::{self, Metric},
 };
 use crate::{
@@ -71,7 +72,7 @@ impl Scrape {
             Family::single(&catalog::INCARNATION, poll.incarnation()),
             build_info(),
             Family::new(&catalog::IMDS_DURATION, duration),
-            by_text(&catalog::IMDS_FAILURES, "reason", failures),
+            by_text(&catalog::IMDS_FAILURES, failures),
             Family::single(&catalog::IMDS_REQUESTS, Some(requests.requests)),
             Family::single(&catalog::LAST_SUCCESS, last_success),
             Family::single(&catalog::UP, Some(poll.is_up(self.now))),
@@ -86,12 +87,17 @@ impl Scrape {
         let anomalies = counters.anomalies.iter();
         let anomalies = anomalies.map(|(kind, count)| (kind.as_str(), *count));
         let ended = counters.ended.iter().map(|((event_type, outcome), ended)| {
-            let outcome = ("outcome", outcome.as_str().into());
-            ([type_label(event_type), outcome], ended)
+            (
+                [event_type.as_str(), outcome.as_str()].map(Cow::from),
+                ended,
+            )
         });
         let observed = counters.observed.iter();
         let observed = observed.map(|((event_type, scope), observed)| {
-            ([type_label(event_type), scope_label(*scope)], observed)
+            (
+                [event_type.as_str(), scope.as_str()].map(Cow::from),
+                observed,
+            )
         });
         [
             self.by_type_and_scope(
@@ -99,7 +105,7 @@ impl Scrape {
                 &EventType::ADVISORIES,
                 self.snapshot.advisories(),
             ),
-            by_text(&catalog::ANOMALIES, "kind", anomalies),
+            by_text(&catalog::ANOMALIES, anomalies),
             Family::new(&catalog::ENDED, ended),
             by_type(&catalog::IMPACT, &counters.impact),
             by_type(&catalog::NOTICE, &counters.notice),
@@ -124,8 +130,10 @@ impl Scrape {
         let pushes = outputs.pushes();
         let approvals = snapshot.counters.approvals.iter();
         let approvals = approvals.map(|((event_type, result), count)| {
-            let result = ("result", result.as_str().into());
-            ([type_label(event_type), result], *count)
+            (
+                [event_type.as_str(), result.as_str()].map(Cow::from),
+                *count,
+            )
         });
         let receivers = pushes.receivers.iter();
         let receivers = receivers.map(|(name, is_up)| (name.clone().into(), *is_up));
@@ -133,7 +141,7 @@ impl Scrape {
         let signals =
             signals.filter_map(|(signal, counts)| Some((signal.name().into(), counts.is_up?)));
         let receivers = receivers.chain(signals);
-        let receivers = receivers.map(|(name, is_up)| ([("receiver", name)], is_up));
+        let receivers = receivers.map(|(name, is_up)| ([name], is_up));
         let write_failures = snapshot.state_write_failures;
         let mut families = vec![
             Family::single(&catalog::ALERT_ENDS_DROPPED, Some(snapshot.dropped_ends)),
@@ -183,8 +191,8 @@ impl Scrape {
             *counts.entry((event_type, tracked.scope)).or_default() += 1;
         }
         let counts = counts.into_iter().map(|((event_type, scope), count)| {
-            let event_type = ("event_type", event_type.as_str().to_owned().into());
-            ([event_type, scope_label(scope)], count)
+            let event_type = event_type.as_str().to_owned();
+            ([event_type.into(), scope.as_str().into()], count)
         });
         Family::new(metric, counts)
     }
@@ -192,17 +200,17 @@ impl Scrape {
     fn vm_info(&self) -> Family<'_> {
         let vm_name = self.snapshot.vm_name.as_deref();
         let info = self.snapshot.identity.as_ref().map(|identity| {
-            let labels = [
-                ("vm_name", vm_name.unwrap_or(&identity.name)),
-                ("computer_name", &identity.computer_name),
-                ("vm_id", &identity.vm_id),
-                ("vm_scale_set", &identity.scale_set),
-                ("vm_size", &identity.vm_size),
-                ("location", &identity.location),
-                ("resource_group", &identity.resource_group),
-                ("subscription_id", &identity.subscription_id),
+            let values = [
+                vm_name.unwrap_or(&identity.name),
+                &identity.computer_name,
+                &identity.vm_id,
+                &identity.scale_set,
+                &identity.vm_size,
+                &identity.location,
+                &identity.resource_group,
+                &identity.subscription_id,
             ];
-            (labels.map(|(name, value)| (name, label_value(value))), true)
+            (values.map(label_value), true)
         });
         Family::new(&catalog::VM_INFO, info)
     }
@@ -210,13 +218,9 @@ impl Scrape {
 
 fn by_text(
     metric: &'static Metric,
-    label: &'static str,
     counts: impl Iterator<Item = (&'static str, u64)>,
 ) -> Family<'static> {
-    Family::new(
-        metric,
-        counts.map(|(text, count)| ([(label, text.into())], count)),
-    )
+    Family::new(metric, counts.map(|(text, count)| ([text.into()], count)))
 }
 
 fn by_type<'a>(
@@ -224,19 +228,14 @@ fn by_type<'a>(
     histograms: &'a BTreeMap<TypeLabel, Histogram>,
 ) -> Family<'a> {
     let histograms = histograms.iter();
-    Family::new(
-        metric,
-        histograms.map(|(event_type, histogram)| ([type_label(event_type)], histogram)),
-    )
+    let histograms = histograms.map(|(event_type, it)| ([event_type.as_str().into()], it));
+    Family::new(metric, histograms)
 }
 
 fn build_info() -> Family<'static> {
-    let labels = [
-        ("version", env!("CARGO_PKG_VERSION").into()),
-        ("revision", env!("BUILD_REVISION").into()),
-        ("rustc", env!("BUILD_RUSTC").into()),
-    ];
-    Family::new(&catalog::BUILD_INFO, [(labels, true)])
+    let version = env!("CARGO_PKG_VERSION");
+    let values = [version, env!("BUILD_REVISION"), env!("BUILD_RUSTC")];
+    Family::new(&catalog::BUILD_INFO, [(values.map(Cow::from), true)])
 }
 
 fn process<'a>() -> impl Iterator<Item = Family<'a>> {
@@ -288,24 +287,16 @@ fn export<'a>(signal: Signal, counts: &ExportCounts) -> Vec<Family<'a>> {
     let failures = counts.failures.iter();
     let failures = failures.map(|(reason, count)| (reason.as_str(), *count));
     let mut families = vec![
-        by_text(failed, "reason", failures),
+        by_text(failed, failures),
         Family::single(exported, Some(counts.exported)),
     ];
     if let Some((dropped, spooled)) = of_journal {
         let reasons = counts.dropped.iter();
         let reasons = reasons.map(|(reason, count)| (reason.as_str(), *count));
-        families.push(by_text(dropped, "reason", reasons));
+        families.push(by_text(dropped, reasons));
         families.push(Family::single(spooled, Some(counts.spooled as f64)));
     }
     families
-}
-
-fn type_label(event_type: &TypeLabel) -> Label<'_> {
-    ("event_type", event_type.as_str().into())
-}
-
-fn scope_label(scope: EventScope) -> Label<'static> {
-    ("scope", scope.as_str().into())
 }
 
 #[cfg(test)]

@@ -262,7 +262,7 @@ mod tests {
     }
 
     fn gauge(series: Range<u32>) -> Family<'static> {
-        let sample = |number: u32| (vec![("name", number.to_string().into())], true);
+        let sample = |number: u32| ([number.to_string().into()], true);
         Family::new(metric(MetricType::Gauge), series.map(sample))
     }
 
