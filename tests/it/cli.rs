@@ -45,18 +45,18 @@ const REFUSED: &str = r#"
     --imds.url=nowhere => --imds.url | nowhere
     --imds.poll-interval=100ms => --imds.poll-interval | 100ms | 200ms
     --imds.poll-interval=1.5s => --imds.poll-interval | "1.5s" | 1500ms
-    --imds.poll-interval=2h => --imds.poll-interval: 2h is out of range | 200ms to 1h
+    --imds.poll-interval=2h => '2h' for '--imds.poll-interval | out of range | 200ms to 1h
     --imds.timeout=0 => --imds.timeout | use a duration
-    --imds.api-version=2021-02-29 => --imds.api-version | "2021-02-29" | such as 2020-07-01
-    --imds.api-version=latest => "latest" | YYYY-MM-DD
+    --imds.api-version=2021-02-29 => '2021-02-29' for '--imds.api-version | such as 2020-07-01
+    --imds.api-version=latest => 'latest' | YYYY-MM-DD
     --imds.api-version= => --imds.api-version | YYYY-MM-DD
     --vm.name= => --vm.name | is empty
-    --web.telemetry-path=/ => --web.telemetry-path | "/" | is reserved | /metrics
+    --web.telemetry-path=/ => '/' for '--web.telemetry-path | is reserved | /metrics
     --web.telemetry-path=/-/ready => --web.telemetry-path | /-/ready | is reserved
-    --web.telemetry-path=metrics => --web.telemetry-path | "metrics" | start with /
+    --web.telemetry-path=metrics => 'metrics' for '--web.telemetry-path | start with /
     --web.listen-address=localhost => --web.listen-address | localhost | HOST:PORT
     --web.listen-address=none --web.config.file=a.yml => --web.config.file: has no effect | none
-    --serving.lead-time=8d => --serving.lead-time: 8d is out of range | from 0s to 7d
+    --serving.lead-time=8d => '8d' for '--serving.lead-time | out of range | from 0s to 7d
     --alertmanager.ca-file=x.pem => not provided: --alertmanager.url | --alertmanager.ca-file
     --state.directory= => --state.directory: is empty | $STATE_DIRECTORY
     simulate --scenario=no-such-file.json => --scenario | no-such-file.json

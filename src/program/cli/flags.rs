@@ -1,6 +1,6 @@
 //! The flags, grouped as `--help` shows them.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 use clap::{
     ArgGroup, Args, ValueEnum,
@@ -12,8 +12,11 @@ use clap::{
 use tracing::level_filters::LevelFilter;
 
 use crate::{
-    azure::api_version::LATEST_API_VERSION, base::time::parse_duration,
-    core::snapshot::SeriesScope, simulator::OsType,
+    azure::api_version::{ApiVersion, LATEST_API_VERSION},
+    core::snapshot::SeriesScope,
+    http::listen::ListenAddress,
+    program::config,
+    simulator::OsType,
 };
 
 #[derive(Debug, Args)]
@@ -27,7 +30,7 @@ pub(crate) struct RunFlags {
         long = "imds.poll-interval",
         value_name = "DURATION",
         default_value = "1s",
-        value_parser = parse_duration,
+        value_parser = config::duration_in(config::POLL_INTERVALS),
         help_heading = "Azure Instance Metadata Service (IMDS)"
     )]
     pub(crate) poll_interval: Duration,
@@ -64,11 +67,11 @@ pub(crate) struct SimulatorFlags {
     #[arg(long = "scenario", value_name = "NAME|FILE")]
     pub(crate) scenarios: Vec<String>,
     /// Factor by which simulated waiting is faster than real time.
-    #[arg(long = "speed", value_name = "FACTOR", default_value = "1")]
+    #[arg(long = "speed", value_name = "FACTOR", default_value = "1", value_parser = config::speed)]
     pub(crate) speed: f64,
     /// Name of the simulated VM.
-    #[arg(long = "vm.name", value_name = "NAME")]
-    pub(crate) vm_name: Option<String>,
+    #[arg(long = "vm.name", value_name = "NAME", value_parser = config::vm_name)]
+    pub(crate) vm_name: Option<Arc<str>>,
     /// Scale set of the simulated VM: flexible unless the name is `NAME_NUMBER`; empty for a VM in none. Default: from
     /// the name.
     #[arg(long = "vm.scale-set", value_name = "NAME")]
@@ -87,7 +90,7 @@ pub(crate) struct DemoFlags {
         default_value = "127.0.0.1:10169",
         help_heading = "Web"
     )]
-    pub(crate) listen_address: String,
+    pub(crate) listen_address: ListenAddress,
     /// File with TLS, users and headers, in the format of Prometheus exporter-toolkit; read for each request.
     #[arg(long = "web.config.file", value_name = "FILE", help_heading = "Web")]
     pub(crate) web_config_file: Option<PathBuf>,
@@ -98,9 +101,10 @@ pub(crate) struct DemoFlags {
         long = "imds.api-version",
         value_name = "DATE",
         default_value = LATEST_API_VERSION,
+        value_parser = config::api_version,
         help_heading = "Azure Instance Metadata Service (IMDS)"
     )]
-    pub(crate) api_version: String,
+    pub(crate) api_version: ApiVersion,
     #[command(flatten)]
     pub(crate) events: EventsFlags,
     #[command(flatten)]
@@ -118,7 +122,7 @@ pub(crate) struct SimulateFlags {
         default_value = "127.0.0.1:10170",
         help_heading = "Web"
     )]
-    pub(crate) listen_address: String,
+    pub(crate) listen_address: ListenAddress,
     #[command(flatten)]
     pub(crate) simulator: SimulatorFlags,
     /// Print the built-in scenarios and exit.
@@ -200,14 +204,15 @@ pub(crate) struct WebFlags {
     #[arg(
         long = "web.telemetry-path",
         value_name = "PATH",
-        default_value = "/metrics"
+        default_value = "/metrics",
+        value_parser = config::telemetry_path
     )]
     pub(crate) telemetry_path: String,
     /// File with TLS, users and headers, in the format of Prometheus exporter-toolkit; read for each request.
     #[arg(long = "web.config.file", value_name = "FILE")]
     pub(crate) config_file: Option<PathBuf>,
     /// How long before NotBefore /-/serving starts to return 503.
-    #[arg(long = "serving.lead-time", value_name = "DURATION", default_value = "5m", value_parser = parse_duration)]
+    #[arg(long = "serving.lead-time", value_name = "DURATION", default_value = "5m", value_parser = config::duration_in(config::LEAD_TIMES))]
     pub(crate) serving_lead_time: Duration,
 }
 
@@ -226,17 +231,18 @@ pub(crate) struct ImdsFlags {
     #[arg(
         long = "imds.api-version",
         value_name = "YYYY-MM-DD",
-        default_value = LATEST_API_VERSION
+        default_value = LATEST_API_VERSION,
+        value_parser = config::api_version
     )]
-    pub(crate) api_version: String,
+    pub(crate) api_version: ApiVersion,
     /// Timeout of one request; at least 130s for a repeated one after timeouts, since Azure takes up to two minutes to
     /// enable Scheduled Events.
-    #[arg(long = "imds.timeout", value_name = "DURATION", default_value = "10s", value_parser = parse_duration)]
+    #[arg(long = "imds.timeout", value_name = "DURATION", default_value = "10s", value_parser = config::duration_in(config::TIMEOUTS))]
     pub(crate) timeout: Duration,
     /// Name of this VM in Resources. If instance metadata have another one, events with either are this VM's, and
     /// nothing is approved [default: the name in instance metadata].
-    #[arg(long = "vm.name", value_name = "NAME")]
-    pub(crate) vm_name: Option<String>,
+    #[arg(long = "vm.name", value_name = "NAME", value_parser = config::vm_name)]
+    pub(crate) vm_name: Option<Arc<str>>,
 }
 
 #[derive(Debug, Args)]
@@ -274,7 +280,7 @@ pub(crate) struct ApproveFlags {
     #[arg(long = "approve.user-events")]
     pub(crate) user_events: bool,
     /// Approve freezes with an announced duration shorter than this; never those of unknown duration.
-    #[arg(long = "approve.freeze-below", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long = "approve.freeze-below", value_name = "DURATION", value_parser = config::duration_in(config::FREEZES))]
     pub(crate) freeze_below: Option<Duration>,
     /// VMs whose events --approve.user-events approves. Those of other VMs, which may hang, are approved after
     /// --approve.delay.
@@ -288,11 +294,21 @@ pub(crate) struct ApproveFlags {
     pub(crate) approve_for: ApproveFor,
     /// How long after the announcement a VM that is not first in Resources, or not among them, approves, if the event
     /// is still Scheduled [default: 60s].
-    #[arg(long = "approve.delay", value_name = "DURATION", value_parser = parse_duration, requires = "approved")]
+    #[arg(
+        long = "approve.delay",
+        value_name = "DURATION",
+        value_parser = config::duration_in(config::DELAYS),
+        requires = "approved"
+    )]
     pub(crate) delay: Option<Duration>,
     /// How long /-/serving returns 503, so that a load balancer drains this VM, before an approval is sent; at most 10m
     /// [default: 0s].
-    #[arg(long = "approve.drain", value_name = "DURATION", value_parser = parse_duration, requires = "approved")]
+    #[arg(
+        long = "approve.drain",
+        value_name = "DURATION",
+        value_parser = config::duration_in(config::DRAINS),
+        requires = "approved"
+    )]
     pub(crate) drain: Option<Duration>,
     /// Decide, log and count approvals, but send nothing and drain nothing.
     #[arg(long = "approve.dry-run", requires = "approved")]

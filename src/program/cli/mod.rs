@@ -1,6 +1,6 @@
 //! The command line: flags with dotted names, as Prometheus exporters have them.
 //!
-//! Values are checked for syntax only; [`config`](crate::program::config) resolves them.
+//! [`config`](crate::program::config) says which values are valid, and resolves them.
 
 mod flags;
 

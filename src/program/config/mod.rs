@@ -7,6 +7,7 @@ mod output_settings;
 
 use std::{
     ffi::{OsStr, OsString},
+    ops::RangeInclusive,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -18,7 +19,7 @@ use crate::{
         api_version::{ApiVersion, LATEST_API_VERSION},
         imds::{Endpoint, IdentityTiming, poll_timing::MIN_REQUEST_INTERVAL},
     },
-    base::time::format_duration,
+    base::time::{format_duration, parse_duration},
     core::approval,
     http::{listen::ListenAddress, web_config::WebConfig},
     outputs::{alertmanager::Target, metrics::MetricsOptions, otlp, web},
@@ -26,12 +27,20 @@ use crate::{
     simulator::{Scenario, SimulatorSettings, Vm},
 };
 
-const MAX_INTERVAL: Duration = Duration::from_hours(1);
-/// Azure announces nothing further ahead.
-const MAX_LEAD_TIME: Duration = Duration::from_hours(7 * 24);
+pub(crate) const POLL_INTERVALS: Durations = MIN_REQUEST_INTERVAL..=Duration::from_hours(1);
+/// Azure announces nothing further ahead than a week.
+pub(crate) const LEAD_TIMES: Durations = Duration::ZERO..=Duration::from_hours(7 * 24);
+pub(crate) const TIMEOUTS: Durations = Duration::from_millis(1)..=Duration::from_mins(10);
+/// A freeze usually takes seconds; longer ones need a decision by an operator.
+pub(crate) const FREEZES: Durations = Duration::from_millis(1)..=Duration::from_mins(10);
+/// Events that can be approved have a notice of 10 to 15 minutes: an approval after that has no effect.
+pub(crate) const DELAYS: Durations = Duration::ZERO..=Duration::from_mins(15);
+/// Up to the shortest of these notices: a longer drain would never end before `NotBefore`.
+pub(crate) const DRAINS: Durations = Duration::ZERO..=Duration::from_mins(10);
 /// The first response after Scheduled Events was enabled may take two minutes.
 const MIN_FIRST_TIMEOUT: Duration = Duration::from_secs(130);
-const MAX_TIMEOUT: Duration = Duration::from_mins(10);
+
+type Durations = RangeInclusive<Duration>;
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -61,19 +70,23 @@ impl Config {
         let imds = ImdsSettings::new(&flags.imds)?;
         let web_config = flags.web.config_file.as_deref().map(WebConfig::open);
         let config = Self {
-            web: web_settings(flags)?,
+            web: web::WebSettings {
+                telemetry_path: flags.web.telemetry_path.clone(),
+                simulator_url: None,
+                exposed: MetricsOptions {
+                    scope: flags.events.scope,
+                    resources: flags.events.resources,
+                    process: true,
+                },
+                serving_lead_time: flags.web.serving_lead_time,
+            },
             listen,
             web_config: web_config
                 .transpose()
                 .map_err(|problem| flag_error("web.config.file", problem))?,
             approvals: output_settings::approvals(flags.approve, &imds.api_version)?,
             imds,
-            interval: in_range(
-                "imds.poll-interval",
-                flags.poll_interval,
-                MIN_REQUEST_INTERVAL,
-                MAX_INTERVAL,
-            )?,
+            interval: flags.poll_interval,
             state: state_directory(
                 flags.state_directory.as_deref(),
                 state_directories().as_deref(),
@@ -135,7 +148,11 @@ fn listen_addresses(given: &[String]) -> Result<Vec<ListenAddress>, CommandError
         }
         return Ok(Vec::new());
     }
-    given.iter().map(|text| listen_address(text)).collect()
+    let parse = |text: &String| {
+        text.parse()
+            .map_err(|problem: String| flag_error("web.listen-address", problem))
+    };
+    given.iter().map(parse).collect()
 }
 
 fn textfile(path: &Path) -> Result<PathBuf, CommandError> {
@@ -149,44 +166,55 @@ fn textfile(path: &Path) -> Result<PathBuf, CommandError> {
     Ok(path.to_owned())
 }
 
-fn listen_address(text: &str) -> Result<ListenAddress, CommandError> {
-    text.parse()
-        .map_err(|problem: String| flag_error("web.listen-address", problem))
+/// The parser of a duration in this range.
+pub(crate) fn duration_in(
+    range: Durations,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
+    move |text| {
+        let duration = parse_duration(text)?;
+        if range.contains(&duration) {
+            return Ok(duration);
+        }
+        let (min, max) = (
+            format_duration(*range.start()),
+            format_duration(*range.end()),
+        );
+        Err(format!("out of range: use a duration from {min} to {max}"))
+    }
 }
 
-fn web_settings(flags: &RunFlags) -> Result<web::WebSettings, CommandError> {
-    let path = flags.web.telemetry_path.as_str();
+pub(crate) fn telemetry_path(path: &str) -> Result<String, &'static str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
     if !path.starts_with('/') || !path.chars().all(is_plain) {
-        let problem = format!(
-            "{path:?} is not a path: it must start with / and contain only letters, digits and /-_.~"
-        );
-        return Err(flag_error("web.telemetry-path", problem));
+        return Err("it must start with / and contain only letters, digits and /-_.~");
     }
-    let is_reserved = ["/", "/healthz", "/readyz"].contains(&path)
-        || ["/-/", "/api/", "/assets/"]
-            .iter()
-            .any(|root| path.starts_with(root));
-    if is_reserved {
-        let problem =
-            format!("{path:?} is reserved for another page: use another path, such as /metrics");
-        return Err(flag_error("web.telemetry-path", problem));
+    let mut roots = ["/-/", "/api/", "/assets/"].into_iter();
+    if ["/", "/healthz", "/readyz"].contains(&path) || roots.any(|root| path.starts_with(root)) {
+        return Err("it is reserved for another page: use another path, such as /metrics");
     }
-    Ok(web::WebSettings {
-        telemetry_path: path.to_owned(),
-        simulator_url: None,
-        exposed: MetricsOptions {
-            scope: flags.events.scope,
-            resources: flags.events.resources,
-            process: true,
-        },
-        serving_lead_time: in_range(
-            "serving.lead-time",
-            flags.web.serving_lead_time,
-            Duration::ZERO,
-            MAX_LEAD_TIME,
-        )?,
+    Ok(path.to_owned())
+}
+
+pub(crate) fn api_version(date: &str) -> Result<ApiVersion, String> {
+    ApiVersion::parse(date).ok_or_else(|| {
+        format!(
+            "it is not a date as YYYY-MM-DD: use a version of the Scheduled Events API, such as {LATEST_API_VERSION}"
+        )
     })
+}
+
+pub(crate) fn vm_name(name: &str) -> Result<Arc<str>, &'static str> {
+    match name.trim() {
+        "" => Err("it is empty: use the name of this VM in Resources, or omit the flag"),
+        name => Ok(Arc::from(name)),
+    }
+}
+
+pub(crate) fn speed(factor: &str) -> Result<f64, &'static str> {
+    let speed = factor.parse().ok();
+    speed
+        .filter(|speed| (0.01..=100_000.0).contains(speed))
+        .ok_or("use a factor from 0.01 to 100000")
 }
 
 /// Settings of all commands that read IMDS.
@@ -204,35 +232,17 @@ pub struct ImdsSettings {
 
 impl ImdsSettings {
     pub(crate) fn new(flags: &ImdsFlags) -> Result<Self, CommandError> {
-        let api_version = ApiVersion::parse(&flags.api_version).ok_or_else(|| {
-            let problem = format!(
-                "{:?} is not a date as YYYY-MM-DD: use a version of the Scheduled Events API, such as {LATEST_API_VERSION}",
-                flags.api_version,
-            );
-            flag_error("imds.api-version", problem)
-        })?;
-        let endpoint = Endpoint::new(&flags.url, &api_version)
+        let endpoint = Endpoint::new(&flags.url, &flags.api_version)
             .map_err(|error| flag_error("imds.url", error.to_string()))?;
-        let min = Duration::from_millis(1);
-        let timeout = in_range("imds.timeout", flags.timeout, min, MAX_TIMEOUT)?;
         Ok(Self {
             endpoint,
-            api_version,
-            timeout,
-            first_timeout: timeout.max(MIN_FIRST_TIMEOUT),
+            api_version: flags.api_version.clone(),
+            timeout: flags.timeout,
+            first_timeout: flags.timeout.max(MIN_FIRST_TIMEOUT),
             identity_timing: IdentityTiming::default(),
-            vm_name: vm_name(flags.vm_name.as_deref())?.map(Arc::from),
+            vm_name: flags.vm_name.clone(),
         })
     }
-}
-
-fn vm_name(given: Option<&str>) -> Result<Option<&str>, CommandError> {
-    let name = given.map(str::trim);
-    if name.is_some_and(str::is_empty) {
-        let problem = "is empty: use the name of this VM in Resources, or omit the flag";
-        return Err(flag_error("vm.name", problem));
-    }
-    Ok(name)
 }
 
 #[derive(Debug)]
@@ -246,8 +256,8 @@ pub(crate) fn demo(flags: &DemoFlags) -> Result<Simulation, CommandError> {
     let simulation = simulate(&flags.listen_address, &flags.simulator)?;
     if !simulation.listen.is_loopback() {
         let problem = format!(
-            "{:?} is not a loopback address: the demo serves on loopback only, such as 127.0.0.1:10169",
-            flags.listen_address
+            "\"{}\" is not a loopback address: the demo serves on loopback only, such as 127.0.0.1:10169",
+            simulation.listen
         );
         return Err(flag_error("web.listen-address", problem));
     }
@@ -260,7 +270,7 @@ pub(crate) fn demo_exporter(
     mut exporter: RunFlags,
     imds_url: String,
 ) -> Result<Config, CommandError> {
-    exporter.web.listen_addresses = vec![flags.listen_address];
+    exporter.web.listen_addresses = vec![flags.listen_address.to_string()];
     exporter.web.config_file = flags.web_config_file;
     let simulator_url = format!("{imds_url}/").into_boxed_str();
     exporter.imds.url = imds_url;
@@ -274,15 +284,10 @@ pub(crate) fn demo_exporter(
     Ok(config)
 }
 
-pub(crate) fn simulate(address: &str, flags: &SimulatorFlags) -> Result<Simulation, CommandError> {
-    let listen = listen_address(address)?;
-    if !(0.01..=100_000.0).contains(&flags.speed) {
-        let problem = format!(
-            "{} is out of range: use a factor from 0.01 to 100000",
-            flags.speed
-        );
-        return Err(flag_error("speed", problem));
-    }
+pub(crate) fn simulate(
+    listen: &ListenAddress,
+    flags: &SimulatorFlags,
+) -> Result<Simulation, CommandError> {
     let load = |scenario: &String| {
         let loaded = if scenario.contains(['/', '\\', '.']) {
             Scenario::load(Path::new(scenario))
@@ -291,33 +296,15 @@ pub(crate) fn simulate(address: &str, flags: &SimulatorFlags) -> Result<Simulati
         };
         loaded.map_err(|problem| flag_error("scenario", problem))
     };
-    let (name, scale_set) = (vm_name(flags.vm_name.as_deref())?, &flags.scale_set);
+    let (name, scale_set) = (flags.vm_name.as_deref(), flags.scale_set.as_deref());
     Ok(Simulation {
-        listen,
+        listen: listen.clone(),
         simulator: SimulatorSettings {
             scenarios: flags.scenarios.iter().map(load).collect::<Result<_, _>>()?,
             speed: flags.speed,
-            vm: Vm::new(name, scale_set.as_deref(), flags.os_type),
+            vm: Vm::new(name, scale_set, flags.os_type),
         },
     })
-}
-
-fn in_range(
-    flag: &str,
-    value: Duration,
-    min: Duration,
-    max: Duration,
-) -> Result<Duration, CommandError> {
-    if (min..=max).contains(&value) {
-        return Ok(value);
-    }
-    let problem = format!(
-        "{} is out of range: use a duration from {} to {}",
-        format_duration(value),
-        format_duration(min),
-        format_duration(max)
-    );
-    Err(flag_error(flag, problem))
 }
 
 /// Refuses relative paths in the flags of the Windows service: a service starts in the system directory, and not where it was installed from.

@@ -9,7 +9,7 @@ use reqwest::header::{
 
 use super::{
     super::{CommandError, flag_error},
-    in_range,
+    DELAYS,
 };
 use crate::{
     azure::api_version::{ApiVersion, EventField, LATEST_API_VERSION},
@@ -25,12 +25,6 @@ use crate::{
     program::cli::{AlertmanagerFlags, ApproveFlags, ApproveFor},
 };
 
-/// A freeze usually takes seconds; longer ones need a decision by an operator.
-const MAX_FREEZE: Duration = Duration::from_mins(10);
-/// Events that can be approved have a notice of 10 to 15 minutes: an approval after that has no effect.
-const MAX_DELAY: Duration = Duration::from_mins(15);
-/// The shortest of these notices: a longer drain would never end before `NotBefore`.
-const MAX_DRAIN: Duration = Duration::from_mins(10);
 const MAX_SHOWN_NAME: usize = 80;
 /// Headers without which a request is not what it should be.
 const OWN_HEADERS: [HeaderName; 5] = [
@@ -82,15 +76,11 @@ pub(super) fn approvals(
     if flags.freeze_below.is_some() {
         require("approve.freeze-below", EventField::DurationInSeconds)?;
     }
-    let freeze_below = flags.freeze_below.map(|below| {
-        let min = Duration::from_millis(1);
-        in_range("approve.freeze-below", below, min, MAX_FREEZE)
-    });
     let (delay, drain) = delay_and_drain(flags)?;
     Ok(approval::ApprovalPolicy {
         user_events: flags.user_events,
         for_group,
-        freeze_below: freeze_below.transpose()?,
+        freeze_below: flags.freeze_below,
         delay,
         drain,
         dry_run: flags.dry_run,
@@ -100,13 +90,12 @@ pub(super) fn approvals(
 fn delay_and_drain(flags: ApproveFlags) -> Result<(Duration, Duration), CommandError> {
     let delay = flags.delay.unwrap_or(approval::DELAY);
     let drain = flags.drain.unwrap_or_default();
-    let drain = in_range("approve.drain", drain, Duration::ZERO, MAX_DRAIN)?;
-    let delay = in_range("approve.delay", delay, Duration::ZERO, MAX_DELAY)?;
     let (delay_text, drain_text) = (format_duration(delay), format_duration(drain));
-    if delay + drain > MAX_DELAY {
+    let max = *DELAYS.end();
+    if delay + drain > max {
         let problem = format!(
             "{drain_text} and --approve.delay={delay_text} are longer together than any notice: use at most {} for both",
-            format_duration(MAX_DELAY)
+            format_duration(max)
         );
         return Err(flag_error("approve.drain", problem));
     }

@@ -174,9 +174,10 @@ async fn windows_service_is_installed_with_its_flags_and_settings() {
     windows
         .service(&["uninstall"])
         .assert(1, "(os error 1060); `service install` installs it");
-    windows
-        .install(&["--imds.poll-interval=1ms"])
-        .assert(64, "--imds.poll-interval: 1ms is out of range");
+    windows.install(&["--imds.poll-interval=1ms"]).assert(
+        64,
+        "'1ms' for '--imds.poll-interval <DURATION>': out of range",
+    );
     windows
         .install(&["--web.config.file=web.yml"])
         .assert(64, "--web.config.file: \"web.yml\" is relative");
