@@ -75,10 +75,7 @@ fn connect_from(last: u8, server: &TestServer) -> TcpStream {
 #[cfg(target_os = "linux")]
 #[test]
 fn connections_beyond_the_limit_are_closed_at_once_and_another_address_is_served() {
-    let server = start(ServerLimits {
-        max_connections: 16,
-        ..limits()
-    });
+    let server = start_with(|it| it.max_connections = 16);
     let mut within: Vec<_> = (0..4).map(|_| connect_from(2, &server)).collect();
     for _ in 0..20 {
         let mut beyond = connect_from(2, &server);
@@ -93,7 +90,7 @@ fn connections_beyond_the_limit_are_closed_at_once_and_another_address_is_served
 
 #[test]
 fn client_with_requests_in_advance_lets_others_go_first() {
-    let server = start(limits());
+    let server = start();
     let mut eager = server.connect();
     let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     eager.write_all(request.repeat(200).as_bytes()).unwrap();
@@ -115,10 +112,7 @@ fn request_large(last: u8, server: &TestServer) -> TcpStream {
 #[cfg(target_os = "linux")]
 #[test]
 fn one_large_response_of_an_address_is_sent_at_a_time() {
-    let server = start(ServerLimits {
-        response_timeout: SHORT,
-        ..limits()
-    });
+    let server = start_with(|it| it.response_timeout = SHORT);
     let unread = request_large(2, &server);
     unread.peek(&mut [0]).unwrap();
     let waiting = request_large(2, &server);
@@ -141,7 +135,7 @@ fn one_large_response_of_an_address_is_sent_at_a_time() {
 #[cfg(target_os = "linux")]
 #[test]
 fn large_responses_of_all_addresses_wait_for_one_of_eight() {
-    let server = start(limits());
+    let server = start();
     let unread: Vec<_> = (2..10).map(|last| request_large(last, &server)).collect();
     for client in &unread {
         client.peek(&mut [0]).unwrap();

@@ -16,16 +16,6 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// A limit that a test waits out.
 const SHORT: Duration = Duration::from_millis(150);
 
-fn limits() -> ServerLimits {
-    ServerLimits {
-        header_timeout: TEST_TIMEOUT,
-        response_timeout: TEST_TIMEOUT,
-        send_timeout: TEST_TIMEOUT,
-        drain_timeout: TEST_TIMEOUT,
-        ..ServerLimits::default()
-    }
-}
-
 /// More than a socket takes of a client that does not read.
 const LARGE: usize = 16 * 1024 * 1024;
 
@@ -64,7 +54,20 @@ struct TestServer {
     release: Arc<Notify>,
 }
 
-fn start(limits: ServerLimits) -> TestServer {
+fn start() -> TestServer {
+    start_with(|_| {})
+}
+
+/// No time limit ends before the test, unless it is changed.
+fn start_with(change: impl FnOnce(&mut ServerLimits)) -> TestServer {
+    let mut limits = ServerLimits {
+        header_timeout: TEST_TIMEOUT,
+        response_timeout: TEST_TIMEOUT,
+        send_timeout: TEST_TIMEOUT,
+        drain_timeout: TEST_TIMEOUT,
+        ..ServerLimits::default()
+    };
+    change(&mut limits);
     let stop = CancellationToken::new();
     let (slow_requests, slow_request) = mpsc::channel();
     let release = Arc::new(Notify::new());
@@ -159,7 +162,7 @@ fn read_to_close(client: &mut TcpStream) -> io::Result<Vec<u8>> {
 /// As `nc -N` does. The server has read the end of the requests before the handler has responded.
 #[test]
 fn client_that_has_closed_its_side_gets_its_responses() {
-    let server = start(limits());
+    let server = start();
     let mut client = server.busy();
     send(&mut client, "/");
     client.shutdown(Shutdown::Write).unwrap();
@@ -172,7 +175,7 @@ fn client_that_has_closed_its_side_gets_its_responses() {
 
 #[test]
 fn client_that_closes_its_side_in_a_request_head_is_closed_at_once() {
-    let server = start(limits());
+    let server = start();
     for bytes in [&b""[..], b"GET / HTTP/1.1\r\nHost: loc"] {
         let mut client = server.connect();
         client.write_all(bytes).unwrap();
@@ -183,10 +186,7 @@ fn client_that_closes_its_side_in_a_request_head_is_closed_at_once() {
 
 #[test]
 fn connection_without_a_complete_head_in_time_is_closed() {
-    let server = start(ServerLimits {
-        header_timeout: SHORT,
-        ..limits()
-    });
+    let server = start_with(|it| it.header_timeout = SHORT);
     let in_handler = server.busy();
     for (is_used, bytes) in [
         (false, ""),
@@ -212,10 +212,7 @@ fn connection_without_a_complete_head_in_time_is_closed() {
 
 #[test]
 fn response_that_is_not_made_in_time_is_503() {
-    let server = start(ServerLimits {
-        response_timeout: SHORT,
-        ..limits()
-    });
+    let server = start_with(|it| it.response_timeout = SHORT);
     let (head, body) = receive(&server.busy());
     assert!(
         head.starts_with("http/1.1 503 ") && head.contains("retry-after: 10"),
@@ -226,10 +223,7 @@ fn response_that_is_not_made_in_time_is_503() {
 
 #[test]
 fn response_that_is_not_read_in_time_is_cut_off() {
-    let server = start(ServerLimits {
-        send_timeout: SHORT,
-        ..limits()
-    });
+    let server = start_with(|it| it.send_timeout = SHORT);
     let mut unread = server.connect();
     send(&mut unread, "/large");
     unread.peek(&mut [0]).unwrap();
@@ -246,11 +240,10 @@ fn response_that_is_not_read_in_time_is_cut_off() {
 #[test]
 fn client_that_does_not_read_responses_without_a_body_is_disconnected() {
     let short = Duration::from_millis(100);
-    let server = start(ServerLimits {
-        header_timeout: short,
-        response_timeout: short,
-        send_timeout: short,
-        ..limits()
+    let server = start_with(|it| {
+        it.header_timeout = short;
+        it.response_timeout = short;
+        it.send_timeout = short;
     });
     let mut client = server.connect();
     client.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
@@ -266,10 +259,9 @@ fn client_that_does_not_read_responses_without_a_body_is_disconnected() {
 
 #[test]
 fn shutdown_finishes_responses_and_closes_silent_and_idle_connections() {
-    let server = start(ServerLimits {
-        header_timeout: Duration::from_hours(1),
-        drain_timeout: Duration::from_hours(1),
-        ..limits()
+    let server = start_with(|it| {
+        it.header_timeout = Duration::from_hours(1);
+        it.drain_timeout = Duration::from_hours(1);
     });
     let mut silent = server.connect();
     // Connections are accepted in order: once this one is served, the silent one is served too.
@@ -291,10 +283,7 @@ fn shutdown_finishes_responses_and_closes_silent_and_idle_connections() {
 
 #[test]
 fn drain_has_a_deadline() {
-    let server = start(ServerLimits {
-        drain_timeout: SHORT,
-        ..limits()
-    });
+    let server = start_with(|it| it.drain_timeout = SHORT);
     let mut busy = server.busy();
     server.stop().unwrap();
     assert_eq!(read_to_close(&mut busy).unwrap(), b"");
@@ -302,7 +291,7 @@ fn drain_has_a_deadline() {
 
 #[test]
 fn abort_resets_the_connection_without_an_answer() {
-    let server = start(limits());
+    let server = start();
     let mut client = server.connect();
     send(&mut client, "/abort");
     assert_eq!(
@@ -313,7 +302,7 @@ fn abort_resets_the_connection_without_an_answer() {
 
 #[test]
 fn invalid_and_oversized_heads_get_an_error() {
-    let server = start(limits());
+    let server = start();
     let head_of = |request: String| {
         let mut client = server.connect();
         // The server may close before it has read everything.
