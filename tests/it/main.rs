@@ -27,7 +27,6 @@ mod packaging;
 mod polling;
 #[cfg(unix)]
 mod process_limits;
-mod restored_owner;
 mod scenarios;
 mod secrets;
 mod simulator;

@@ -24,6 +24,22 @@ pub(super) fn describe(vm: &SimulatedVm, last: &mut BTreeMap<String, String>, re
         let name = if is_id { line.name } else { "no ID" };
         writeln!(report, "  logged: {name}").unwrap();
     }
+    let (journal, json) = (&vm.published.journal, vm.whole_json());
+    if !journal.is_owned {
+        writeln!(report, "  the owner of the state is not known").unwrap();
+    }
+    let waiting = vm.emitted.iter().filter(|(entry, _)| entry.may_be_foreign);
+    for (entry, _) in waiting {
+        writeln!(report, "  waits for the owner: {}", entry.number).unwrap();
+    }
+    writeln!(
+        report,
+        "  journal {} of {} entries, {} events",
+        journal.id,
+        journal.after(0).count(),
+        json["events"].as_array().unwrap().len(),
+    )
+    .unwrap();
     let first = vm.emitted.first().map(|(entry, _)| entry.number);
     if let Some(first) = first {
         let (_, body) = vm.get(&format!("/api/v1/transitions?after={}", first - 1));

@@ -39,7 +39,8 @@ pub(super) enum Stimulus {
     /// The poll interval is that of the whole timeline.
     Interval(Duration),
     Nameless,
-    Named(String),
+    /// The name and the id of the VM; an error without a name.
+    Named(Result<[String; 2], RequestError>),
     Frozen {
         length: Duration,
         is_monotonic_stopped: bool,
@@ -53,6 +54,8 @@ pub(super) enum Stimulus {
     Starts {
         rebooted: bool,
     },
+    /// The disk is copied to the VM with this name.
+    StartsAs(String),
     Look,
 }
 
@@ -143,7 +146,9 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
         ["policy", ref words @ ..] => Stimulus::Policy(policy(words)?),
         ["interval", length] => Stimulus::Interval(parse_duration(length).ok()?),
         ["nameless"] => Stimulus::Nameless,
-        ["named", name] => Stimulus::Named(name.to_owned()),
+        ["named", name] => Stimulus::Named(Ok([name.to_owned(), String::new()])),
+        ["named", name, id] => Stimulus::Named(Ok([name, id].map(str::to_owned))),
+        ["unnamed"] => Stimulus::Named(Err(timeout())),
         ["frozen", length, ref rest @ ..] => Stimulus::Frozen {
             length: parse_duration(length).ok()?,
             is_monotonic_stopped: match *rest {
@@ -163,6 +168,7 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
         ["stops"] => Stimulus::Stops,
         ["killed"] => Stimulus::Killed,
         ["starts"] => Stimulus::Starts { rebooted: false },
+        ["starts", name] => Stimulus::StartsAs(name.to_owned()),
         ["boots"] => Stimulus::Starts { rebooted: true },
         ["look"] => Stimulus::Look,
         _ => return None,

@@ -155,6 +155,7 @@ impl World {
     fn handle(&mut self, input: Input, report: &mut String) {
         let (logged, emitted) = (self.vm.log.len(), self.vm.emitted.len());
         let requested = self.vm.requested.len();
+        let journal = Arc::clone(&self.vm.published.journal.id);
         self.vm.handle(input);
         assert!(self.vm.requested.is_empty() || self.view != View::Samples);
         let entries = self.vm.emitted[emitted..].iter();
@@ -174,8 +175,9 @@ impl World {
                 report,
             );
         }
-        // It was logged as one that may name this VM.
-        entries.retain(|it| !matches!(it.kind, TransitionKind::Amended { .. }));
+        // It was logged as one that may name this VM, or is an entry of a new journal again.
+        let is_new = journal != self.vm.published.journal.id;
+        entries.retain(|it| !is_new && !matches!(it.kind, TransitionKind::Amended { .. }));
         assert!(entries.is_empty(), "not in the log: {entries:?}");
         for ids in &self.vm.requested[requested..] {
             let ids: Vec<_> = ids.iter().map(|id| short_id(id.as_str())).collect();
@@ -212,12 +214,13 @@ impl World {
                 self.handle(Input::ApprovalSent { ids, result, took }, report);
             }
             Stimulus::Nameless => assert_eq!(self.vm.published.vm_name, None),
-            Stimulus::Named(name) => {
-                let result = Ok(Identity {
-                    name: name.clone(),
+            Stimulus::Named(result) => {
+                let identity = |[name, vm_id]: [String; 2]| Identity {
+                    name,
+                    vm_id,
                     ..Identity::default()
-                });
-                let took = Duration::ZERO;
+                };
+                let (result, took) = (result.clone().map(identity), Duration::ZERO);
                 self.handle(Input::Identified { result, took }, report);
             }
             Stimulus::Frozen {
@@ -237,14 +240,20 @@ impl World {
                 self.is_running = false;
             }
             Stimulus::Killed => self.is_running = false,
-            Stimulus::Starts { rebooted } => {
-                assert!(!self.is_running, "it runs");
-                self.vm.boot += u32::from(*rebooted);
-                self.vm.restart_process(Duration::ZERO);
-                self.is_running = true;
+            Stimulus::Starts { rebooted } => self.start(u32::from(*rebooted)),
+            Stimulus::StartsAs(name) => {
+                self.vm.vm_name = Some(name.clone());
+                self.start(0);
             }
             Stimulus::Policy(_) | Stimulus::View(_) | Stimulus::Interval(_) | Stimulus::Look => {}
         }
+    }
+
+    fn start(&mut self, boots: u32) {
+        assert!(!self.is_running, "it runs");
+        self.vm.boot += boots;
+        self.vm.restart_process(Duration::ZERO);
+        self.is_running = true;
     }
 
     fn freeze(&mut self, length: Duration, is_monotonic_stopped: bool, report: &mut String) {

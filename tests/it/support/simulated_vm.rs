@@ -19,7 +19,6 @@ use super::{
     driven_engine::{self, DrivenEngine, failure, through_a_file},
     events::event,
     exporter::Metrics,
-    log::LogLine,
 };
 use crate::web::test_server::{TestServer, settings};
 
@@ -28,7 +27,8 @@ pub(crate) const ID: &str = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
 /// Called `web_0`. The time is in seconds after 2026-11-17 09:00 UTC.
 pub(crate) struct SimulatedVm {
     policy: ApprovalPolicy,
-    vm_name: Option<&'static str>,
+    /// That of `--vm.name`.
+    pub(crate) vm_name: Option<String>,
     poll_interval: Duration,
     /// The number of boots so far.
     pub(crate) boot: u32,
@@ -119,7 +119,7 @@ impl SimulatedVm {
 
     pub(crate) fn with(
         policy: ApprovalPolicy,
-        vm_name: Option<&'static str>,
+        vm_name: Option<&str>,
         poll_interval: Duration,
     ) -> Self {
         let (now, boot) = (start(), 0);
@@ -139,7 +139,7 @@ impl SimulatedVm {
         );
         Self {
             policy,
-            vm_name,
+            vm_name: vm_name.map(str::to_owned),
             poll_interval,
             boot,
             driven,
@@ -186,22 +186,8 @@ impl SimulatedVm {
 
     /// Instance metadata name this VM.
     pub(crate) fn identify(&mut self) {
-        self.identify_as("web_0");
-    }
-
-    pub(crate) fn identify_as(&mut self, name: &str) {
-        self.named(name, "");
-    }
-
-    /// Instance metadata name this VM, and have an id of it.
-    pub(crate) fn identify_id(&mut self, vm_id: &str) {
-        self.named("web_0", vm_id);
-    }
-
-    fn named(&mut self, name: &str, vm_id: &str) {
         self.identified(Identity {
-            name: name.to_owned(),
-            vm_id: vm_id.to_owned(),
+            name: "web_0".to_owned(),
             ..Identity::default()
         });
     }
@@ -223,13 +209,6 @@ impl SimulatedVm {
         self.saved.clone().unwrap()
     }
 
-    /// [`Self::restart_process`] with a copy of the disk on another VM.
-    pub(crate) fn restart_process_as(&mut self, vm_name: &'static str, elapsed: Duration) {
-        self.vm_name = Some(vm_name);
-        self.restart_process(elapsed);
-        self.emitted.clear();
-    }
-
     /// The process ends, and another one restores the state from a file after `elapsed`.
     pub(crate) fn restart_process(&mut self, elapsed: Duration) {
         let now = Moment {
@@ -240,7 +219,7 @@ impl SimulatedVm {
         let config = EngineConfig {
             approvals: self.policy,
             poll_interval: self.poll_interval,
-            ..driven_engine::config(self.vm_name, self.boot)
+            ..driven_engine::config(self.vm_name.as_deref(), self.boot)
         };
         self.restart(config, now);
         self.started = self.now.monotonic;
@@ -288,14 +267,5 @@ impl SimulatedVm {
         let is_withheld = approval["decision"] == "withheld";
         let member = if is_withheld { "reason" } else { "decision" };
         approval[member].as_str().unwrap_or_default().to_owned()
-    }
-
-    /// The decisions and transitions in the log, in their order.
-    pub(crate) fn logged(&self) -> Vec<String> {
-        let change = |line: &LogLine| {
-            let change = line.field("decision").or(line.field("transition"));
-            change.map(str::to_owned)
-        };
-        self.log.iter().filter_map(change).collect()
     }
 }
