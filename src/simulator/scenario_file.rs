@@ -8,52 +8,21 @@ use super::scenario::{EventSpec, Fault, FaultSpec, MAX_DURATION, Play, Scenario}
 use crate::base::{file, text::excerpt, time::format_duration};
 
 macro_rules! scenarios {
-    ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("scenarios/", $name, ".json")))),*]
+    ($($name:literal)*) => {
+        &[$(($name, include_str!(concat!("scenarios/", $name, ".json")))),*]
     };
 }
 
 /// Name and text of the built-in scenarios, in the order of `simulate --list`.
-const SCENARIOS: [(&str, &str); 39] = scenarios![
-    "demo",
-    "microsoft-example",
-    "live-migration",
-    "host-maintenance",
-    "user-reboot",
-    "user-redeploy",
-    "platform-redeploy",
-    "platform-redeploy-10m",
-    "canceled-maintenance",
-    "spot-preempt",
-    "spot-preempt-started",
-    "spot-rebalance",
-    "spot-vm",
-    "scale-in-terminate",
-    "scale-in-terminate-5m",
-    "hardware-failure",
-    "hardware-failure-redeploy",
-    "degraded-hardware",
-    "degraded-hardware-2d",
-    "degraded-hardware-freeze",
-    "zero-impact",
-    "back-to-back",
-    "late-start",
-    "enabling",
-    "fault-410",
-    "fault-429",
-    "fault-429-retry-after",
-    "fault-500",
-    "fault-msp-403",
-    "fault-msp-421",
-    "fault-msp-502",
-    "fault-msp-503",
-    "fault-hang",
-    "fault-reset",
-    "fault-garbage",
-    "fault-empty-body",
-    "fault-incarnation-reset",
-    "fault-first-answer",
-    "fault-rate-limit",
+const SCENARIOS: &[(&str, &str)] = scenarios![
+    "demo" "microsoft-example"
+    "live-migration" "host-maintenance" "user-reboot" "user-redeploy" "platform-redeploy" "platform-redeploy-10m"
+    "canceled-maintenance" "spot-preempt" "spot-preempt-started" "spot-rebalance" "spot-vm"
+    "scale-in-terminate" "scale-in-terminate-5m" "hardware-failure" "hardware-failure-redeploy"
+    "degraded-hardware" "degraded-hardware-2d" "degraded-hardware-freeze" "zero-impact" "back-to-back" "late-start"
+    "enabling" "fault-410" "fault-429" "fault-429-retry-after" "fault-500"
+    "fault-msp-403" "fault-msp-421" "fault-msp-502" "fault-msp-503" "fault-hang" "fault-reset" "fault-garbage"
+    "fault-empty-body" "fault-incarnation-reset" "fault-first-answer" "fault-rate-limit"
 ];
 
 /// In characters.
@@ -68,10 +37,11 @@ const PROXY_STATUSES: [u16; 4] = [403, 421, 502, 503];
 /// Errors are one line of text with the name or the file, the place in it and the problem.
 impl Scenario {
     pub fn named(name: &str) -> Result<Self, String> {
-        let Some((_, text)) = SCENARIOS.iter().find(|(known, _)| *known == name) else {
-            let known = SCENARIOS.map(|(name, _)| name).join(", ");
+        let Some(text) = built_in(name) else {
+            let known: Vec<_> = SCENARIOS.iter().map(|(name, _)| *name).collect();
             return Err(format!(
-                "unknown scenario {name:?}: use one of {known}, or the path of a scenario file"
+                "unknown scenario {name:?}: use one of {}, or the path of a scenario file",
+                known.join(", ")
             ));
         };
         Self::parse(name, name, text.as_bytes())
@@ -107,6 +77,14 @@ impl Scenario {
     }
 }
 
+fn built_in(name: &str) -> Option<&'static str> {
+    let mut scenarios = SCENARIOS.iter();
+    scenarios
+        .find(|(known, _)| *known == name)
+        .map(|(_, text)| *text)
+}
+
+/// Name and description of each built-in scenario.
 pub fn catalog() -> impl Iterator<Item = (&'static str, Box<str>)> {
     let names = SCENARIOS.iter().map(|(name, _)| *name);
     names.filter_map(|name| Some((name, Scenario::named(name).ok()?.description)))
@@ -207,9 +185,8 @@ fn played(play: &Play) -> Result<Scenario, String> {
         scenario: name,
         stretch,
     } = play;
-    let Some((_, text)) = SCENARIOS.iter().find(|(known, _)| *known == &**name) else {
-        return Err(format!("scenario: unknown built-in scenario {name:?}"));
-    };
+    let text = built_in(name);
+    let text = text.ok_or_else(|| format!("scenario: unknown built-in scenario {name:?}"))?;
     let played: Scenario = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if !played.play.is_empty() {
         return Err(format!(
@@ -266,7 +243,7 @@ mod tests {
 
     #[test]
     fn every_built_in_scenario_is_valid_and_described() {
-        for (name, _) in SCENARIOS {
+        for (name, _) in catalog() {
             let scenario = Scenario::named(name).unwrap();
             assert!(!scenario.description.is_empty(), "{name}");
             assert_eq!(&*scenario.name, name);

@@ -15,8 +15,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use self::duration::parse_duration;
 pub(crate) use self::duration::{format_duration, in_words};
 
-/// A point in time, in UTC, with nanosecond precision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A point in time, in UTC, with nanosecond precision. In JSON it is RFC 3339 with all digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Timestamp(jiff::Timestamp);
 
 /// One reading of all clocks.
@@ -253,21 +253,6 @@ impl Timestamp {
     #[must_use]
     pub fn before(self, elapsed: Duration) -> Self {
         Self(self.0.saturating_sub(signed(elapsed)).unwrap_or(self.0))
-    }
-}
-
-/// RFC 3339 with full precision, which [`Timestamp::parse`] restores.
-impl Serialize for Timestamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Timestamp {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Box::<str>::deserialize(deserializer)?;
-        let invalid = || serde::de::Error::custom(format_args!("{text:?} is not a time"));
-        Self::parse(&text).ok_or_else(invalid)
     }
 }
 
