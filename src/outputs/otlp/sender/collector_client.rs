@@ -191,9 +191,13 @@ impl CollectorClient {
         }
     }
 
+    pub(super) fn count(&self, reason: ExportFailure) {
+        self.counts.send_modify(|counts| counts.fail(reason));
+    }
+
     /// Counts a failure, and logs the first of consecutive ones and a change of the reason.
     pub(super) fn failed(&mut self, reason: ExportFailure, message: &str) {
-        self.counts.send_modify(|counts| counts.fail(reason));
+        self.count(reason);
         self.failures = self.failures.saturating_add(1);
         if self.last_failure.replace(reason) != Some(reason) {
             warn!(

@@ -9,7 +9,7 @@ use std::{
 
 use opentelemetry::{
     KeyValue,
-    metrics::{AsyncInstrument, Counter, Histogram as HistogramMeter, Meter, MeterProvider as _},
+    metrics::{AsyncInstrument, Meter, MeterProvider as _},
 };
 use opentelemetry_sdk::{
     Resource,
@@ -56,8 +56,6 @@ pub(super) struct Meters {
     resource: Resource,
     temporality: Temporality,
     gauges: Arc<Mutex<Gauges>>,
-    counters: HashMap<&'static str, Counter<f64>>,
-    histograms: HashMap<&'static str, HistogramMeter<f64>>,
     bounds: Arc<Mutex<Bounds>>,
     /// What was added to the counters, also under an earlier resource.
     added: HashMap<Series, f64>,
@@ -83,8 +81,6 @@ impl Meters {
             resource,
             temporality,
             gauges: Arc::default(),
-            counters: HashMap::new(),
-            histograms: HashMap::new(),
             bounds,
             added: HashMap::new(),
             recorded: HashMap::new(),
@@ -158,30 +154,26 @@ impl Meters {
     }
 
     fn add(&mut self, metric: &'static Metric, attributes: &[KeyValue], now: f64) {
-        let counter = self.counters.entry(metric.name).or_insert_with(|| {
-            let counter = self.meter.f64_counter(metric.stem_and_unit().0);
-            let counter = counter.with_description(metric.help).with_unit(metric.unit);
-            counter.build()
-        });
-        let key = (metric.name, attributes.to_owned());
-        let before = self.added.insert(key, now).unwrap_or(0.0);
-        counter.add(now - before, attributes);
+        // The meter has each instrument once.
+        let counter = self.meter.f64_counter(metric.stem_and_unit().0);
+        let counter = counter.with_description(metric.help).with_unit(metric.unit);
+        let series = (metric.name, attributes.to_owned());
+        let before = self.added.insert(series, now).unwrap_or(0.0);
+        counter.build().add(now - before, attributes);
     }
 
     /// The SDK has no histogram that can be observed as a whole.
     fn record(&mut self, metric: &'static Metric, attributes: &[KeyValue], now: &Histogram) {
-        let meter = self.histograms.entry(metric.name).or_insert_with(|| {
-            let (name, _) = metric.stem_and_unit();
-            let bounds = now.buckets().map(|(bound, _)| bound);
-            let bounds = bounds.filter(|bound| bound.is_finite()).collect();
-            lock(&self.bounds).insert(name, bounds);
-            let meter = self.meter.f64_histogram(name).with_unit(metric.unit);
-            meter.with_description(metric.help).build()
-        });
-        let key = (metric.name, attributes.to_owned());
-        let before = self.recorded.insert(key, now.clone());
+        let (name, _) = metric.stem_and_unit();
+        let bounds = now.buckets().map(|(bound, _)| bound);
+        let bounds = bounds.filter(|bound| bound.is_finite()).collect();
+        lock(&self.bounds).insert(name, bounds);
+        let histogram = self.meter.f64_histogram(name).with_unit(metric.unit);
+        let histogram = histogram.with_description(metric.help).build();
+        let series = (metric.name, attributes.to_owned());
+        let before = self.recorded.insert(series, now.clone());
         for value in now.values_since(before.as_ref()) {
-            meter.record(value, attributes);
+            histogram.record(value, attributes);
         }
     }
 }
@@ -256,14 +248,9 @@ mod tests {
     use super::*;
     use crate::outputs::metrics::catalog;
 
-    fn metric(kind: MetricType) -> &'static Metric {
-        let metric = catalog::ALL.iter().find(|it| it.kind == kind);
-        metric.unwrap()
-    }
-
     fn gauge(series: Range<u32>) -> Family<'static> {
         let sample = |number: u32| ([number.to_string().into()], true);
-        Family::new(metric(MetricType::Gauge), series.map(sample))
+        Family::new(&catalog::EVENT_OPEN, series.map(sample))
     }
 
     fn histogram(tenths: Range<u64>) -> Histogram {
@@ -345,9 +332,9 @@ mod tests {
             ] {
                 meters.set_resource(&resource(name));
                 meters.observe(&gauge(0..series));
-                meters.observe(&Family::single(metric(MetricType::Counter), Some(total)));
-                let (durations, metric) = (histogram(0..total), metric(MetricType::Histogram));
-                meters.observe(&Family::new(metric, [([], &durations)]));
+                meters.observe(&Family::single(&catalog::ALERT_PUSHES, Some(total)));
+                let durations = histogram(0..total);
+                meters.observe(&Family::new(&catalog::IMDS_DURATION, [([], &durations)]));
                 let pushed = pushed(&meters);
                 let is_delta = temporality == Temporality::Delta;
                 let new = if is_delta { last..total } else { since..total };

@@ -47,17 +47,12 @@ impl Records {
     fn of(signal: Signal, entries: &[Arc<Entry>], snapshot: &Snapshot) -> Self {
         let entries = entries.iter();
         let keyed = entries.map(|entry| (&entry.transition, trace::vm_key(entry.vm.as_deref())));
-        match signal {
-            Signal::Traces => {
-                let spans = keyed.flat_map(|(transition, vm)| trace::spans(transition, &vm));
-                Self::Spans(spans.collect())
-            }
-            Signal::Logs | Signal::Metrics => Self::Logs(
-                keyed
-                    .flat_map(|(transition, vm)| log_record::records(transition, &vm, snapshot))
-                    .collect(),
-            ),
+        if signal == Signal::Traces {
+            let spans = keyed.flat_map(|(it, vm)| trace::spans(it, &vm));
+            return Self::Spans(spans.collect());
         }
+        let records = keyed.flat_map(|(it, vm)| log_record::records(it, &vm, snapshot));
+        Self::Logs(records.collect())
     }
 
     fn count(&self) -> u64 {
@@ -256,7 +251,7 @@ impl Sender {
         let count = records.count();
         let rejected = partial.rejected(count);
         if rejected > 0 {
-            self.count(ExportFailure::PartialSuccess);
+            self.client.count(ExportFailure::PartialSuccess);
             warn!(
                 rejected,
                 of = count,
@@ -274,7 +269,7 @@ impl Sender {
     }
 
     fn refused(&self, records: &Records, failed: &FailedRequest) {
-        self.count(failed.reason);
+        self.client.count(failed.reason);
         let dropped = self.queue.complete(failed.result, 0, 0);
         let effect = if dropped.is_empty() {
             "sending each change alone"
@@ -300,10 +295,5 @@ impl Sender {
                 self.queue.signal.records()
             );
         }
-    }
-
-    fn count(&self, reason: ExportFailure) {
-        let counts = &self.client.counts;
-        counts.send_modify(|counts| counts.fail(reason));
     }
 }
