@@ -202,7 +202,6 @@ fn serve(snapshot: watch::Receiver<Arc<Snapshot>>) -> io::Result<SocketAddr> {
     std::thread::spawn(move || {
         runtime.block_on(server::serve(
             listener,
-            None,
             Arc::new(service),
             limits,
             CancellationToken::new(),

@@ -20,7 +20,7 @@ use tokio_util::{
 use tracing::debug;
 
 use super::{
-    Abort, Acceptor, Handler, HandlerResponse, ServerLimits, Stream,
+    Abort, Handler, HandlerResponse, ServerLimits, Stream,
     clients::{Client, Turn},
     text_response,
 };
@@ -33,7 +33,6 @@ const MAX_SMALL_BODY: usize = 16 * 1024;
 
 pub(super) struct Connection {
     pub(super) client: Client,
-    pub(super) acceptor: Option<Arc<dyn Acceptor>>,
     pub(super) handler: Arc<dyn Handler>,
     pub(super) limits: ServerLimits,
     pub(super) stop: CancellationToken,
@@ -41,10 +40,7 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) async fn run(self, stream: TcpStream) {
-        let Some(acceptor) = &self.acceptor else {
-            return self.serve(Stream::Left(stream)).await;
-        };
-        let accepted = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream));
+        let accepted = timeout(HANDSHAKE_TIMEOUT, self.handler.accept(stream));
         match self.stop.run_until_cancelled(accepted).await {
             Some(Ok(Ok(stream))) => self.serve(stream).await,
             Some(Ok(Err(error))) => debug!(%error, "connection setup failed"),

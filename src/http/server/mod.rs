@@ -10,7 +10,7 @@
 //! - A failed accept is retried.
 //! - A stop lets responses in flight finish, up to a deadline.
 //!
-//! TLS is an `Acceptor`; passwords are checked in [`Handler::refusal`].
+//! TLS is made in [`Handler::accept`]; passwords are checked in [`Handler::refusal`].
 
 mod clients;
 mod connection;
@@ -108,16 +108,6 @@ pub(crate) fn text_response(status: StatusCode, line: &str) -> HandlerResponse {
 /// The byte stream under HTTP: TCP, or TLS over TCP.
 pub type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
 
-/// Makes the stream under HTTP of an accepted connection, such as by a TLS handshake.
-#[async_trait]
-pub trait Acceptor: Send + Sync + 'static {
-    /// Has five seconds.
-    ///
-    /// # Errors
-    /// To close the connection.
-    async fn accept(&self, stream: TcpStream) -> io::Result<Stream>;
-}
-
 /// Extension of a request whose client has not shown the credentials that other paths require: its response must not
 /// contain what they protect.
 #[derive(Debug, Clone, Copy)]
@@ -129,6 +119,12 @@ pub trait Handler: Send + Sync + 'static {
     /// # Errors
     /// To close the connection without a response.
     async fn handle(&self, request: Request<Incoming>) -> Result<HandlerResponse, Abort>;
+
+    /// Makes the stream under HTTP of a connection, such as by a TLS handshake, within five seconds. An error closes the
+    /// connection.
+    async fn accept(&self, stream: TcpStream) -> io::Result<Stream> {
+        Ok(Stream::Left(stream))
+    }
 
     /// The response to a client that may not have any other, such as 401. Decided before the request waits for its
     /// turn. Of the requests of one address, one at a time does what takes long, with `_check_turn`.
@@ -147,10 +143,9 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
-/// Serves until `stop` is cancelled, then lets responses in flight finish. Plain HTTP without an `acceptor`.
+/// Serves until `stop` is cancelled, then lets responses in flight finish.
 pub async fn serve(
     listener: std::net::TcpListener,
-    acceptor: Option<Arc<dyn Acceptor>>,
     handler: Arc<dyn Handler>,
     limits: ServerLimits,
     stop: CancellationToken,
@@ -166,7 +161,6 @@ pub async fn serve(
         while connections.try_join_next().is_some() {}
         let connection = Connection {
             client,
-            acceptor: acceptor.clone(),
             handler: Arc::clone(&handler),
             limits,
             stop: stop.clone(),

@@ -9,7 +9,6 @@ use hyper::{
     body::Incoming,
     header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE},
 };
-
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -22,9 +21,7 @@ use super::{
     passwords::{self, Passwords},
     web_settings::Settings,
 };
-use crate::http::server::{
-    Abort, Acceptor, Anonymous, Handler, HandlerResponse, Stream, text_response,
-};
+use crate::http::server::{Abort, Anonymous, Handler, HandlerResponse, Stream, text_response};
 
 /// The most bytes that are read of a request without TLS on a port with TLS.
 const MAX_PLAIN_BYTES: u64 = 64 * 1024;
@@ -33,7 +30,9 @@ const PLAIN_RESPONSE: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/pla
      Content-Length: 48\r\nConnection: close\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
 pub(super) struct Access {
-    pub(super) source: Arc<ConfigSource>,
+    pub(super) source: ConfigSource,
+    /// Until the end of the process.
+    pub(super) is_tls: bool,
     pub(super) passwords: Passwords,
     /// Paths that need no password: probes, which a kubelet or a load balancer sends.
     pub(super) open_paths: &'static [&'static str],
@@ -67,6 +66,23 @@ impl Access {
 
 #[async_trait]
 impl Handler for Access {
+    async fn accept(&self, stream: TcpStream) -> io::Result<Stream> {
+        if !self.is_tls {
+            return Ok(Stream::Left(stream));
+        }
+        let mut first = [0];
+        let received = stream.peek(&mut first).await?;
+        // A handshake begins with 0x16, a request of HTTP with the name of a method.
+        if received == 1 && first[0].is_ascii_uppercase() {
+            return refuse_plain(stream).await;
+        }
+        let config = self.source.tls().await;
+        let config =
+            config.ok_or_else(|| io::Error::other("the web configuration is not valid"))?;
+        let stream = TlsAcceptor::from(config).accept(stream).await?;
+        Ok(Stream::Right(Box::new(stream)))
+    }
+
     async fn refusal(
         &self,
         request: &mut Request<Incoming>,
@@ -113,27 +129,6 @@ fn with_headers(settings: &Settings, mut response: HandlerResponse) -> HandlerRe
         response.headers_mut().insert(name, value.clone());
     }
     response
-}
-
-pub(super) struct Handshakes {
-    pub(super) source: Arc<ConfigSource>,
-}
-
-#[async_trait]
-impl Acceptor for Handshakes {
-    async fn accept(&self, stream: TcpStream) -> io::Result<Stream> {
-        let mut first = [0];
-        let received = stream.peek(&mut first).await?;
-        // A handshake begins with 0x16, a request of HTTP with the name of a method.
-        if received == 1 && first[0].is_ascii_uppercase() {
-            return refuse_plain(stream).await;
-        }
-        let config = self.source.tls().await;
-        let config =
-            config.ok_or_else(|| io::Error::other("the web configuration is not valid"))?;
-        let stream = TlsAcceptor::from(config).accept(stream).await?;
-        Ok(Stream::Right(Box::new(stream)))
-    }
 }
 
 async fn refuse_plain(mut stream: TcpStream) -> io::Result<Stream> {

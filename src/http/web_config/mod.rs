@@ -2,9 +2,8 @@
 //! exporter-toolkit.
 //!
 //! `web_settings` makes typed settings of a text, and `server_tls` a configuration of rustls. [`ConfigSource`] reads both from
-//! disk, for each request and each handshake; what has not changed is not parsed again. `access` has a [`Handler`] in front
-//! of the web service, and an [`Acceptor`]. Where the files are not valid while the exporter runs, nothing but probes is
-//! served.
+//! disk, for each request and each handshake; what has not changed is not parsed again. `access` is a [`Handler`] in front
+//! of the web service. Where the files are not valid while the exporter runs, nothing but probes is served.
 
 mod access;
 mod passwords;
@@ -23,7 +22,7 @@ use rustls::ServerConfig;
 use tracing::{error, info, warn};
 
 use self::{
-    access::{Access, Handshakes},
+    access::Access,
     passwords::Passwords,
     server_tls::server_config,
     web_settings::{Settings, TlsContent},
@@ -35,7 +34,7 @@ use crate::{
         text::sanitize,
         worker::Worker,
     },
-    http::server::{Acceptor, Handler},
+    http::server::Handler,
 };
 
 /// The file, read and checked.
@@ -52,9 +51,6 @@ impl fmt::Debug for WebConfig {
         f.debug_struct("WebConfig").finish_non_exhaustive()
     }
 }
-
-/// What serves by the file. Without an acceptor, the port speaks plain HTTP.
-type Protected = (Arc<dyn Handler>, Option<Arc<dyn Acceptor>>);
 
 impl WebConfig {
     /// Reads the file, and the certificates and keys that it names.
@@ -106,29 +102,24 @@ impl WebConfig {
         &self,
         handler: Arc<dyn Handler>,
         open_paths: &'static [&'static str],
-    ) -> io::Result<Protected> {
-        let source = Arc::new(ConfigSource {
+    ) -> io::Result<Arc<dyn Handler>> {
+        let source = ConfigSource {
             files: Arc::clone(&self.files),
             worker: Worker::start("web config")?,
             status: Mutex::new(FilesStatus {
                 last_valid: Arc::clone(&self.settings),
                 failure: None,
             }),
-        });
+        };
         let passwords = Passwords::new(Worker::start("passwords")?)
             .map_err(|_| io::Error::other("the system has no random numbers"))?;
-        let acceptor = self.is_tls().then(|| -> Arc<dyn Acceptor> {
-            Arc::new(Handshakes {
-                source: Arc::clone(&source),
-            })
-        });
-        let access = Access {
+        Ok(Arc::new(Access {
             source,
+            is_tls: self.is_tls(),
             passwords,
             open_paths,
             handler,
-        };
-        Ok((Arc::new(access), acceptor))
+        }))
     }
 }
 

@@ -264,14 +264,14 @@ fn serve(
     if listeners.is_empty() {
         info!("no HTTP server, as --web.listen-address=none says");
     }
-    let service: Arc<dyn Handler> = Arc::new(service);
-    let protect = |web_config: WebConfig| web_config.protect(Arc::clone(&service), &PROBE_PATHS);
-    let protected = web_config.map(protect).transpose();
-    let protected = protected.map_err(CommandError::thread("reads --web.config.file"))?;
-    let (handler, acceptor) = protected.unwrap_or((service, None));
+    let mut handler: Arc<dyn Handler> = Arc::new(service);
+    if let Some(web_config) = web_config {
+        let protected = web_config.protect(handler, &PROBE_PATHS);
+        handler = protected.map_err(CommandError::thread("reads --web.config.file"))?;
+    }
     for listener in listeners {
-        let (handler, acceptor) = (Arc::clone(&handler), acceptor.clone());
-        let served = server::serve(listener, acceptor, handler, limits, tasks.stop.clone());
+        let (handler, stop) = (Arc::clone(&handler), tasks.stop.clone());
+        let served = server::serve(listener, handler, limits, stop);
         tasks.spawn("HTTP server", async {
             served.await.map_err(|error| error.to_string())
         });

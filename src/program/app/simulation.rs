@@ -38,13 +38,13 @@ async fn serve(
         response_timeout: Duration::from_mins(10),
         ..ServerLimits::default()
     };
-    server::serve(listener, None, Arc::new(simulator), limits, stop).await
+    server::serve(listener, Arc::new(simulator), limits, stop).await
 }
 
 /// The simulated Azure and the exporter in one process.
 pub(crate) async fn demo(
     simulation: Simulation,
-    exporter: impl FnOnce(&str) -> Result<Config, CommandError>,
+    exporter: impl FnOnce(String) -> Result<Config, CommandError>,
     dropped_log_lines: Arc<AtomicU64>,
     stop: CancellationToken,
 ) -> Result<(), CommandError> {
@@ -53,7 +53,7 @@ pub(crate) async fn demo(
     let azure = TcpListener::bind(SIMULATOR).or_else(|_| TcpListener::bind((SIMULATOR.ip(), 0)));
     let azure = azure.map_err(CommandError::listen(&SIMULATOR.to_string()))?;
     let azure_url = format!("http://{}", local_address(&azure));
-    let settings = exporter(&azure_url)?;
+    let settings = exporter(azure_url.clone())?;
     let listeners = bind(&[simulation.listen])?;
     let is_tls = settings.web_config.as_ref().is_some_and(WebConfig::is_tls);
     let scheme = if is_tls { "https" } else { "http" };

@@ -61,7 +61,7 @@ fn run_exporter(
 fn demo(flags: DemoFlags, exporter: RunFlags) -> Result<String, CommandError> {
     let simulation = config::demo(&flags)?;
     let log = init_process(flags.log, logs::write_stderr)?;
-    let settings = |imds_url: &str| config::demo_exporter(flags, exporter, imds_url.to_owned());
+    let settings = |imds_url| config::demo_exporter(flags, exporter, imds_url);
     let demo = async |stop| app::demo(simulation, settings, log.dropped_lines(), stop).await;
     run_with(demo, obey_signals)
 }

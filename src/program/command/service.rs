@@ -362,13 +362,17 @@ fn report(state: ServiceState, code: u32) {
         state,
         ServiceState::StartPending | ServiceState::StopPending
     );
-    let controls_accepted = match state {
-        ServiceState::Running => {
-            ServiceControlAccept::STOP
-                | ServiceControlAccept::SHUTDOWN
-                | ServiceControlAccept::PRESHUTDOWN
-        }
-        _ => ServiceControlAccept::empty(),
+    let (checkpoint, wait_hint) = if is_pending {
+        (CHECKPOINT.fetch_add(1, Ordering::Relaxed) + 1, WAIT_HINT)
+    } else {
+        (0, Duration::ZERO)
+    };
+    let controls_accepted = if state == ServiceState::Running {
+        ServiceControlAccept::STOP
+            | ServiceControlAccept::SHUTDOWN
+            | ServiceControlAccept::PRESHUTDOWN
+    } else {
+        ServiceControlAccept::empty()
     };
     let status = ServiceStatus {
         service_type: ServiceType::OWN_PROCESS,
@@ -378,16 +382,8 @@ fn report(state: ServiceState, code: u32) {
             0 => ServiceExitCode::NO_ERROR,
             code => ServiceExitCode::ServiceSpecific(code),
         },
-        checkpoint: if is_pending {
-            CHECKPOINT.fetch_add(1, Ordering::Relaxed) + 1
-        } else {
-            0
-        },
-        wait_hint: if is_pending {
-            WAIT_HINT
-        } else {
-            Duration::ZERO
-        },
+        checkpoint,
+        wait_hint,
         process_id: None,
     };
     if let Some(handle) = STATUS.get() {

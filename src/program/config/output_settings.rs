@@ -208,23 +208,20 @@ fn external_labels(flags: &[String]) -> Result<BTreeMap<String, String>, Command
         };
         let is_name_char = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let starts_with_digit = name.starts_with(|c: char| c.is_ascii_digit());
-        if name.is_empty() || starts_with_digit || !name.chars().all(is_name_char) {
-            return error(
-                "has an invalid name: use letters, digits and underscores, and no digit first",
-            );
-        }
-        if name.starts_with("__") || ALERT_LABELS.contains(&name) {
-            return error("has a reserved name: use another one");
-        }
-        if value.is_empty() {
-            return error("has an empty value: omit it, because an empty label is an absent one");
-        }
-        if label_value(value) != value {
-            return error("has a value with control characters or more than 256 characters");
-        }
-        if labels.insert(name.to_owned(), value.to_owned()).is_some() {
-            return error("has a name that was given before: give each name once");
-        }
+        let problem = if name.is_empty() || starts_with_digit || !name.chars().all(is_name_char) {
+            "has an invalid name: use letters, digits and underscores, and no digit first"
+        } else if name.starts_with("__") || ALERT_LABELS.contains(&name) {
+            "has a reserved name: use another one"
+        } else if value.is_empty() {
+            "has an empty value: omit it, because an empty label is an absent one"
+        } else if label_value(value) != value {
+            "has a value with control characters or more than 256 characters"
+        } else if labels.insert(name.to_owned(), value.to_owned()).is_some() {
+            "has a name that was given before: give each name once"
+        } else {
+            continue;
+        };
+        return error(problem);
     }
     Ok(labels)
 }

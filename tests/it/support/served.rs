@@ -28,7 +28,7 @@ impl Served {
                 .enable_all()
                 .build()
                 .unwrap();
-            let serving = server::serve(listener, None, Arc::new(handler), limits, stopped);
+            let serving = server::serve(listener, Arc::new(handler), limits, stopped);
             runtime.block_on(serving).unwrap();
         };
         Self {

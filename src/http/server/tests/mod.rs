@@ -83,7 +83,7 @@ fn start_with(change: impl FnOnce(&mut ServerLimits)) -> TestServer {
             .enable_all()
             .build()
             .unwrap();
-        runtime.block_on(serve(listener, None, handler, limits, stopped))
+        runtime.block_on(serve(listener, handler, limits, stopped))
     });
     TestServer {
         address,

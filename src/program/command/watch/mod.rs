@@ -23,7 +23,7 @@ use self::{
 use crate::{
     base::{
         file::{self, Filesystem as _, OsFilesystem},
-        system::{Signals, is_closed_pipe, is_stdout_missing, stdout_closed},
+        system::{is_closed_pipe, is_stdout_missing, stdout_closed},
         text::excerpt,
         time::Timestamp,
         worker::Worker,
@@ -56,9 +56,7 @@ pub(super) async fn run(flags: &WatchFlags) -> Result<String, CommandError> {
             &"it is closed",
         ));
     }
-    let signals = Signals::listen();
-    let mut signals =
-        signals.map_err(|cause| CommandError::system("cannot listen for signals", &cause))?;
+    let mut signals = super::signals()?;
     let (since, printed) = match flags.since.as_deref().map(SinceFile::open).transpose()? {
         Some((file, printed)) => (Some(file), printed),
         None => (None, None),
