@@ -60,13 +60,25 @@ pub(super) fn page(world: &World, now: Moment) -> String {
                             "Simulates the metadata service of the VM " strong { (world.vm.name) } ". Speed: "
                             (world.speed) "×. DocumentIncarnation: " (world.incarnation) "."
                         }
-                        (fault(world, now))
+                        @if let Some((spec, end)) = world.fault(now) {
+                            p.fault {
+                                "Fault: " strong { (json!(spec.fault).as_str().unwrap_or_default()) } ", ends in "
+                                (in_words(end - now.monotonic))
+                            }
+                        }
                         (events(world, now))
                         (runs(world))
                         (neighbours(world))
                     }
                     (buttons())
-                    div #requests data-live { (requests(world)) }
+                    div #requests data-live {
+                        h2 { "Requests" }
+                        dl {
+                            @for (what, count) in &world.requests {
+                                div { dt { (what) } dd { (count) } }
+                            }
+                        }
+                    }
                     footer {
                         "JSON: " a href="/simulator/state" { "/simulator/state" } ", "
                         a href="/simulator/scenarios" { "/simulator/scenarios" } ". Simulated service: "
@@ -78,17 +90,6 @@ pub(super) fn page(world: &World, now: Moment) -> String {
         }
     };
     markup.into_string()
-}
-
-fn fault(world: &World, now: Moment) -> Markup {
-    html! {
-        @if let Some((spec, end)) = world.fault(now) {
-            p.fault {
-                "Fault: " strong { (json!(spec.fault).as_str().unwrap_or_default()) } ", ends in "
-                (in_words(end - now.monotonic))
-            }
-        }
-    }
 }
 
 /// The other VMs that an exporter can be run for.
@@ -189,17 +190,6 @@ fn buttons() -> Markup {
         }
         form method="post" action="/simulator/clear" {
             button.clear { "Clear all" }
-        }
-    }
-}
-
-fn requests(world: &World) -> Markup {
-    html! {
-        h2 { "Requests" }
-        dl {
-            @for (what, count) in &world.requests {
-                div { dt { (what) } dd { (count) } }
-            }
         }
     }
 }

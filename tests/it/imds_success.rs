@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::{
-    FailureReason, RequestError,
+    RequestError,
     document::{AnomalyKind, Answer, Document},
     imds::Client,
     time::Clock,
@@ -44,25 +44,17 @@ async fn every_api_version_is_requested_by_name() {
 }
 
 #[tokio::test]
-async fn many_polls_use_one_connection() {
-    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
-    let mut client = client_of(&imds.base());
-    for _ in 0..5 {
-        poll(&mut client).await.unwrap();
-    }
-    client.identify(Clock::start()).await.unwrap();
-    assert_eq!(imds.requests().len(), 6);
-    assert_eq!(imds.connections(), 1);
-}
-
-#[tokio::test]
-async fn the_connection_is_reused_after_an_error_with_a_body() {
+async fn many_polls_use_one_connection_also_after_an_error_with_a_body() {
     let error = Reply::error("500 Internal Server Error", "try again");
-    let imds = FakeImds::scripted([error.clone(), error, Reply::ok(NOTHING)]).await;
+    let script = [Reply::ok(NOTHING), error.clone(), error, Reply::ok(FREEZE)];
+    let imds = FakeImds::scripted(script).await;
     let mut client = client_of(&imds.base());
+    poll(&mut client).await.unwrap();
     poll(&mut client).await.unwrap_err();
     poll(&mut client).await.unwrap_err();
     document(poll(&mut client).await);
+    client.identify(Clock::start()).await.unwrap();
+    assert_eq!(imds.requests().len(), 5);
     assert_eq!(imds.connections(), 1);
 }
 
@@ -177,13 +169,17 @@ async fn only_a_valid_document_changes_the_etag() {
     );
 }
 
+/// It is parsed each time.
 #[tokio::test]
-async fn an_unconditional_304_is_an_error() {
-    let imds = FakeImds::standing(Reply::http("304 Not Modified", &[], "")).await;
-    let mut client = client_of(&imds.base());
-    let error = poll(&mut client).await.unwrap_err();
-    assert!(error.message.contains("unconditional"), "{error}");
-    assert_eq!(error.reason, FailureReason::Redirect);
+async fn the_same_document_of_more_than_half_a_mebibyte_is_a_document_again() {
+    for (length, is_kept) in [(512 << 10, true), ((512 << 10) + 1, false)] {
+        let padded = format!("{NOTHING}{}", " ".repeat(length - NOTHING.len()));
+        let imds = FakeImds::standing(Reply::ok(padded)).await;
+        let mut client = client_of(&imds.base());
+        document(poll(&mut client).await);
+        let again = poll(&mut client).await;
+        assert_eq!(again == Ok(Answer::Unchanged), is_kept, "{length}");
+    }
 }
 
 #[tokio::test]
@@ -244,16 +240,8 @@ async fn an_id_of_a_megabyte_costs_only_that_event() {
     };
     assert_eq!(document.events.len(), 1);
     assert_eq!(document.unreadable.entries, 1);
-    let kinds: Vec<_> = anomalies
-        .described
-        .iter()
-        .map(|anomaly| anomaly.kind)
-        .collect();
+    let described = &anomalies.described;
+    let kinds: Vec<_> = described.iter().map(|it| it.kind).collect();
     assert_eq!(kinds, [AnomalyKind::Event]);
-    assert!(
-        anomalies
-            .described
-            .iter()
-            .all(|anomaly| anomaly.detail.len() < 1_000)
-    );
+    assert!(described.iter().all(|it| it.detail.len() < 1_000));
 }

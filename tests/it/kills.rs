@@ -36,14 +36,6 @@ fn minimums() -> (usize, u32) {
     (kills, u32::try_from(kills / 50).unwrap().max(1))
 }
 
-/// What one exporter went through.
-struct Summary {
-    kills: usize,
-    events: u32,
-    records: usize,
-    repeats: usize,
-}
-
 /// How long a process lives after its first poll: 1 to 500 ms, half of them less than 25 ms. Each step from the poll to
 /// the snapshot is interrupted in some processes and completed in others.
 fn lifetime(random: &mut fastrand::Rng) -> Duration {
@@ -209,17 +201,19 @@ async fn no_span_and_no_log_record_is_lost_when_the_exporter_is_killed_at_any_mo
         exporters.spawn(kill_repeatedly(seed as u64));
     }
     let all = exporters.join_all().await;
-    let kills: usize = all.iter().map(|one| one.kills).sum();
+    let sum = |index: usize| all.iter().map(|counts| counts[index]).sum::<usize>();
     println!(
-        "{kills} kills ({:.1} per second), {} events, {} spans and log records expected and received, {} repeats",
-        kills as f64 / started_at.elapsed().as_secs_f64(),
-        all.iter().map(|one| one.events).sum::<u32>(),
-        all.iter().map(|one| one.records).sum::<usize>(),
-        all.iter().map(|one| one.repeats).sum::<usize>(),
+        "{} kills ({:.1} per second), {} events, {} spans and log records expected and received, {} repeats",
+        sum(0),
+        sum(0) as f64 / started_at.elapsed().as_secs_f64(),
+        sum(1),
+        sum(2),
+        sum(3),
     );
 }
 
-async fn kill_repeatedly(seed: u64) -> Summary {
+/// The numbers of kills, events, spans and log records, and repeats.
+async fn kill_repeatedly(seed: u64) -> [usize; 4] {
     let folder = tempfile::tempdir().unwrap();
     let state_directory = folder.path().join("state");
     let mut script = Script::begin();
@@ -254,12 +248,7 @@ async fn kill_repeatedly(seed: u64) -> Summary {
     // A new process polls while the request of the killed one is still in flight.
     imds.take_complaints();
     let (records, repeats) = check(&collector, events);
-    Summary {
-        kills,
-        events,
-        records,
-        repeats,
-    }
+    [kills, events as usize, records, repeats]
 }
 
 /// The number of distinct spans and log records of these events, and of repeats.

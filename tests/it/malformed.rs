@@ -1,6 +1,6 @@
 //! Property tests of parsing: no input panics, only a document is accepted, and readable events are never lost.
 
-use azure_scheduled_events_exporter::document::{self, AnomalyKind};
+use azure_scheduled_events_exporter::document::{self, Anomalies, AnomalyKind, Document};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -174,19 +174,23 @@ proptest! {
     }
 }
 
+/// A document with an event with these members.
+fn with_members(members: &Value) -> (Document, Anomalies) {
+    let body = json!({ "DocumentIncarnation": 1, "Events": [event(members)] });
+    document::parse(body.to_string().as_bytes()).unwrap()
+}
+
+fn kinds(anomalies: &Anomalies) -> Vec<AnomalyKind> {
+    anomalies.described.iter().map(|it| it.kind).collect()
+}
+
 #[test]
 fn names_of_one_event_are_limited() {
     let names: Vec<String> = (0..10_001).map(|number| format!("web_{number}")).collect();
-    let body =
-        json!({ "DocumentIncarnation": 1, "Events": [event(&json!({ "Resources": names }))] });
-    let (document, anomalies) = document::parse(body.to_string().as_bytes()).unwrap();
+    let (document, anomalies) = with_members(&json!({ "Resources": names }));
     let kept = document.events[0].resources.as_ref().unwrap();
     assert_eq!(kept.len(), 10_000);
-    let kinds: Vec<_> = anomalies
-        .described
-        .iter()
-        .map(|anomaly| anomaly.kind)
-        .collect();
+    let kinds = kinds(&anomalies);
     assert!(kinds.contains(&AnomalyKind::Resources), "{kinds:?}");
 }
 
@@ -203,9 +207,7 @@ fn long_texts_of_an_event_are_cut_with_an_anomaly() {
     for (member, kind, max) in cases {
         for (length, is_cut) in [(max / 2, false), (max / 2 + 1, true), (100_000, true)] {
             let text: String = long.chars().take(length).collect();
-            let body =
-                json!({ "DocumentIncarnation": 1, "Events": [event(&json!({ member: text }))] });
-            let (document, anomalies) = document::parse(body.to_string().as_bytes()).unwrap();
+            let (document, anomalies) = with_members(&json!({ member: text }));
             let event = &document.events[0];
             let kept = match member {
                 "EventType" => event.event_type.as_str(),
@@ -215,11 +217,7 @@ fn long_texts_of_an_event_are_cut_with_an_anomaly() {
                 _ => event.description.as_ref().unwrap(),
             };
             assert_eq!(kept, "é".repeat(length.min(max / 2)), "{member} {length}");
-            let kinds: Vec<_> = anomalies
-                .described
-                .iter()
-                .map(|anomaly| anomaly.kind)
-                .collect();
+            let kinds = kinds(&anomalies);
             assert_eq!(kinds, vec![kind; usize::from(is_cut)], "{member} {length}");
         }
     }
@@ -235,9 +233,7 @@ fn an_event_with_a_name_that_is_too_long_is_kept_and_never_approved() {
         json!(long),
     ] {
         let (is_list, is_nested) = (resources.is_array(), resources[1].is_array());
-        let members = json!({ "Resources": resources });
-        let body = json!({ "DocumentIncarnation": 1, "Events": [event(&members)] });
-        let (document, anomalies) = document::parse(body.to_string().as_bytes()).unwrap();
+        let (document, anomalies) = with_members(&json!({ "Resources": resources }));
         let event = &document.events[0];
         let names = event.resources.as_ref().unwrap();
         assert_eq!(names.len(), if is_list && !is_nested { 2 } else { 1 });
@@ -245,11 +241,7 @@ fn an_event_with_a_name_that_is_too_long_is_kept_and_never_approved() {
         assert!(names.iter().all(|name| name.len() <= 256));
         assert!(is_list || *names[0] == *cut);
         assert!(document.contradicted.contains(&event.id));
-        let kinds: Vec<_> = anomalies
-            .described
-            .iter()
-            .map(|anomaly| anomaly.kind)
-            .collect();
+        let kinds = kinds(&anomalies);
         assert_eq!(kinds, [AnomalyKind::Resources, AnomalyKind::Contradiction]);
     }
 }

@@ -25,6 +25,25 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes; an ARM resource id has a few hundred.
 const MAX_VALUE: usize = 2_048;
 
+/// Where a value is below `compute`, and in [`Identity`].
+type Member = (&'static str, fn(&mut Identity) -> &mut String);
+
+/// First those that every VM has, then those of scale sets.
+const MEMBERS: [Member; 10] = [
+    ("/name", |it| &mut it.name),
+    ("/vmId", |it| &mut it.vm_id),
+    ("/vmSize", |it| &mut it.vm_size),
+    ("/location", |it| &mut it.location),
+    ("/subscriptionId", |it| &mut it.subscription_id),
+    ("/resourceGroupName", |it| &mut it.resource_group),
+    ("/resourceId", |it| &mut it.resource_id),
+    ("/vmScaleSetName", |it| &mut it.scale_set),
+    ("/osProfile/computerName", |it| &mut it.computer_name),
+    ("/zone", |it| &mut it.zone),
+];
+const OF_ALL_VMS: usize = 7;
+const OF_SCALE_SETS: usize = 2;
+
 /// The identity of this VM, from `/metadata/instance/compute`. A missing value is an empty string, as it is there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Identity {
@@ -51,20 +70,11 @@ impl Identity {
         if !later.is_partial || !is_same_vm {
             return later;
         }
-        let known = self.clone();
-        for (value, known) in [
-            (&mut later.vm_id, known.vm_id),
-            (&mut later.scale_set, known.scale_set),
-            (&mut later.vm_size, known.vm_size),
-            (&mut later.location, known.location),
-            (&mut later.zone, known.zone),
-            (&mut later.subscription_id, known.subscription_id),
-            (&mut later.resource_group, known.resource_group),
-            (&mut later.resource_id, known.resource_id),
-            (&mut later.computer_name, known.computer_name),
-        ] {
+        let mut known = self.clone();
+        for (_, member) in &MEMBERS {
+            let value = member(&mut later);
             if value.is_empty() {
-                *value = known;
+                *value = std::mem::take(member(&mut known));
             }
         }
         later
@@ -104,29 +114,22 @@ fn parse(body: &[u8]) -> Result<Identity, ParseError> {
             String::new()
         }
     };
-    let member = |name: &str| text(compute.get(name));
-    let computer_name = compute.pointer("/osProfile/computerName");
-    let mut identity = Identity {
-        name: member("name"),
-        vm_id: member("vmId"),
-        scale_set: member("vmScaleSetName"),
-        vm_size: member("vmSize"),
-        location: member("location"),
-        zone: member("zone"),
-        subscription_id: member("subscriptionId"),
-        resource_group: member("resourceGroupName"),
-        resource_id: member("resourceId"),
-        computer_name: text(computer_name),
-        is_partial: false,
+    let mut identity = Identity::default();
+    for (pointer, member) in &MEMBERS {
+        *member(&mut identity) = text(compute.pointer(pointer));
+    }
+    let resource_id = identity.resource_id.to_ascii_lowercase();
+    let required = if resource_id.contains("/virtualmachinescalesets/") {
+        OF_ALL_VMS + OF_SCALE_SETS
+    } else {
+        OF_ALL_VMS
     };
+    let mut required = MEMBERS.iter().take(required);
     // Members that a kind of VM does not have are present, and empty.
-    let optional = [
-        compute.get("vmScaleSetName"),
-        compute.get("zone"),
-        computer_name,
-    ];
-    identity.is_partial =
-        lacks_value(&identity) || !optional.iter().all(|it| it.is_some_and(Value::is_string));
+    let mut present = MEMBERS.iter().skip(OF_ALL_VMS);
+    let is_string = |pointer| compute.pointer(pointer).is_some_and(Value::is_string);
+    identity.is_partial = required.any(|(_, member)| member(&mut identity).is_empty())
+        || !present.all(|(pointer, _)| is_string(pointer));
     if identity.name.is_empty() {
         let begin = request_error::excerpt(&String::from_utf8_lossy(body));
         return Err(ParseError::Shape(format!(
@@ -134,23 +137,6 @@ fn parse(body: &[u8]) -> Result<Identity, ParseError> {
         )));
     }
     Ok(identity)
-}
-
-/// Whether a value is empty that every VM has, or every VM of a scale set.
-fn lacks_value(identity: &Identity) -> bool {
-    let resource_id = identity.resource_id.to_ascii_lowercase();
-    let is_in_scale_set = resource_id.contains("/virtualmachinescalesets/");
-    let of_all = [
-        &identity.vm_id,
-        &identity.vm_size,
-        &identity.location,
-        &identity.subscription_id,
-        &identity.resource_group,
-        &identity.resource_id,
-    ];
-    let of_scale_sets = [&identity.scale_set, &identity.computer_name];
-    of_all.into_iter().any(String::is_empty)
-        || is_in_scale_set && of_scale_sets.into_iter().any(String::is_empty)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

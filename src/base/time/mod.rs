@@ -194,8 +194,7 @@ impl Timestamp {
         let text = text.trim();
         rfc3339(text)
             .or_else(|| rfc1123(text))
-            .or_else(|| rfc850(text))
-            .or_else(|| asctime(text))
+            .or_else(|| obsolete_http_date(text))
             .map(Self)
     }
 
@@ -292,17 +291,12 @@ fn rfc1123(text: &str) -> Option<jiff::Timestamp> {
     PARSER.parse_timestamp(text).ok()
 }
 
-/// `Sunday, 06-Nov-94 08:49:37 GMT` (RFC 9110, section 5.6.7). The weekday is removed because it is not checked.
-fn rfc850(text: &str) -> Option<jiff::Timestamp> {
-    let (_weekday, rest) = text.split_once(", ")?;
-    let rest = rest.strip_suffix(" GMT")?;
-    utc(civil::DateTime::strptime("%d-%b-%y %H:%M:%S", rest).ok()?)
-}
-
-/// `Sun Nov  6 08:49:37 1994`, the third form of RFC 9110, section 5.6.7. The weekday is not checked.
-fn asctime(text: &str) -> Option<jiff::Timestamp> {
+/// The other forms of RFC 9110, section 5.6.7: `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994`. The weekday
+/// is not checked.
+fn obsolete_http_date(text: &str) -> Option<jiff::Timestamp> {
     let (_weekday, rest) = text.split_once(char::is_whitespace)?;
-    utc(civil::DateTime::strptime("%b %d %H:%M:%S %Y", rest.trim_start()).ok()?)
+    let mut formats = ["%d-%b-%y %H:%M:%S GMT", "%b %d %H:%M:%S %Y"].into_iter();
+    formats.find_map(|format| utc(civil::DateTime::strptime(format, rest.trim_start()).ok()?))
 }
 
 fn utc(at: civil::DateTime) -> Option<jiff::Timestamp> {

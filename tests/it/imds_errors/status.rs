@@ -10,7 +10,10 @@ use crate::support::{DEADLINE, FakeImds, Reply, client_of};
 
 #[tokio::test]
 async fn the_status_is_checked_before_the_body() {
-    use FailureReason::{Gone, Shape, Status4xx, Status5xx, Throttled};
+    use FailureReason::{Gone, Redirect, Shape, Status4xx, Status5xx, Throttled};
+    let without_body = "HTTP/1.1 503 Busy\r\nContent-Length: 37\r\n\r\n{";
+    let without_body = Reply::raw(without_body).then_hang();
+    let unconditional = Reply::http("304 Not Modified", &[], "");
     let no_content = Reply::raw("HTTP/1.1 204 No Content\r\n\r\n");
     let row = |status, reason, words| (Reply::http(status, &[], NOTHING), reason, words);
     check([
@@ -18,6 +21,8 @@ async fn the_status_is_checked_before_the_body() {
         row("202 Accepted", Shape, "HTTP 202"),
         row("206 Partial Content", Shape, "HTTP 206"),
         (no_content, Shape, "HTTP 204"),
+        (unconditional, Redirect, "unconditional"),
+        (without_body, Status5xx, "HTTP 503"),
         row("400 Bad Request", Status4xx, "HTTP 400"),
         row("404 Not Found", Status4xx, "HTTP 404"),
         row("410 Gone", Gone, "70 seconds"),
@@ -32,7 +37,7 @@ async fn the_status_is_checked_before_the_body() {
 }
 
 #[tokio::test]
-async fn error_bodies_of_imds_yield_a_hint() {
+async fn refusals_yield_a_hint() {
     use FailureReason::{Status4xx, Status5xx};
     let versions = r#"{"error":"Bad request. api-version is invalid or was not specified in the request.","newest-versions":["2025-04-07","2024-07-17","2024-03-15"]}"#;
     let refused = || Reply::http("400 Bad Request", &[], versions);
@@ -53,6 +58,18 @@ async fn error_bodies_of_imds_yield_a_hint() {
         (error("405 Method Not Allowed"), Status4xx, "HTTP 405"),
         (error("408 Request Timeout"), Status4xx, "HTTP 408"),
         (error("418 I'm a teapot"), Status4xx, "HTTP 418"),
+    ])
+    .await;
+    // The Metadata Security Protocol.
+    let unreachable = "GuestProxyAgent cannot reach IMDS on the host";
+    let unidentified = "cannot identify the process behind this connection";
+    let refused = "refuses this process: allow its user or its executable";
+    let row = |status, reason, words| (from_guest_proxy_agent(status), reason, words);
+    check([
+        row("403 Forbidden", Status4xx, refused),
+        row("421 Misdirected Request", Status4xx, unidentified),
+        row("502 Bad Gateway", Status5xx, unreachable),
+        row("503 Service Unavailable", Status5xx, unreachable),
     ])
     .await;
 }
@@ -137,22 +154,6 @@ fn from_guest_proxy_agent(status: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn refusals_of_the_metadata_security_protocol_are_explained() {
-    use FailureReason::{Status4xx, Status5xx};
-    let unreachable = "GuestProxyAgent cannot reach IMDS on the host";
-    let unidentified = "cannot identify the process behind this connection";
-    let refused = "refuses this process: allow its user or its executable";
-    let row = |status, reason, words| (from_guest_proxy_agent(status), reason, words);
-    check([
-        row("403 Forbidden", Status4xx, refused),
-        row("421 Misdirected Request", Status4xx, unidentified),
-        row("502 Bad Gateway", Status5xx, unreachable),
-        row("503 Service Unavailable", Status5xx, unreachable),
-    ])
-    .await;
-}
-
-#[tokio::test]
 async fn a_closed_connection_after_a_refusal_costs_no_failure_of_the_next_poll() {
     let statuses = [
         "403 Forbidden",
@@ -190,15 +191,9 @@ async fn a_421_is_followed_by_a_new_connection() {
 
 #[tokio::test]
 async fn retry_after_of_a_429_is_kept() {
-    let throttled = |value: &str| {
-        Reply::http(
-            "429 Too Many Requests",
-            &[("Retry-After", value)],
-            r#"{"error":"slow"}"#,
-        )
-    };
     let retry_after = async |value| {
-        let imds = FakeImds::scripted([throttled(value)]).await;
+        let throttled = Reply::http("429 Too Many Requests", &[("Retry-After", value)], "{}");
+        let imds = FakeImds::scripted([throttled]).await;
         poll_error(&imds, DEADLINE).await.retry_after
     };
     assert_eq!(retry_after("7").await, Some(Duration::from_secs(7)));
@@ -234,12 +229,4 @@ async fn a_redirect_is_not_followed() {
     assert_eq!(error.reason, FailureReason::Redirect, "{error}");
     let followed = tokio::time::timeout(Duration::from_millis(50), elsewhere.accept()).await;
     assert!(followed.is_err(), "the redirect was followed");
-}
-
-#[tokio::test]
-async fn an_error_without_its_body_is_classified_by_its_status() {
-    let head = "HTTP/1.1 503 Busy\r\nContent-Length: 37\r\n\r\n{";
-    let imds = FakeImds::scripted([Reply::raw(head).then_hang()]).await;
-    let error = poll_error(&imds, DEADLINE).await;
-    assert_eq!(error.reason, FailureReason::Status5xx, "{error}");
 }

@@ -2,7 +2,7 @@
 
 use azure_scheduled_events_exporter::simulator::catalog;
 
-use super::{EVENTS, TestServer};
+use super::{EVENTS, TestServer, approval};
 
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
 
@@ -114,21 +114,12 @@ fn state_counts_requests_by_result() {
     let server = TestServer::start(&["user-reboot"], 1.0);
     let first = server.get(EVENTS);
     let tag = first.header("etag").unwrap().to_owned();
-    server
-        .send(
-            "GET",
-            EVENTS,
-            &[("Metadata", "true"), ("If-None-Match", &tag)],
-            "",
-        )
-        .unwrap();
+    let known = [("Metadata", "true"), ("If-None-Match", &*tag)];
+    server.send("GET", EVENTS, &known, "").unwrap();
     server.send("GET", EVENTS, &[], "").unwrap();
     server.get("/metadata/instance?api-version=2021-02-01");
     let id = first.json()["Events"][0]["EventId"].clone();
-    server.post(
-        EVENTS,
-        &format!("{{\"StartRequests\":[{{\"EventId\":{id}}}]}}"),
-    );
+    server.post(EVENTS, &approval(&[&id]));
     let counts = server.get("/simulator/state").json()["requests"].clone();
     let expected = serde_json::json!({
         "documents": 1, "unchanged": 1, "approvals": 1, "metadata": 1, "refused": 1, "unanswered": 0,

@@ -24,10 +24,18 @@ use azure_scheduled_events_exporter::{
     time::Clock,
 };
 
+use serde_json::{Value, json};
+
 use crate::support::served::{Response, Served};
 
 fn linux_vm(name: Option<&str>) -> Vm {
     Vm::new(name, None, OsType::Linux)
+}
+
+/// The body of an approval.
+fn approval(ids: &[&Value]) -> String {
+    let requests: Vec<_> = ids.iter().map(|id| json!({ "EventId": id })).collect();
+    json!({ "StartRequests": requests }).to_string()
 }
 
 const EVENTS: &str = "/metadata/scheduledevents?api-version=2020-07-01";

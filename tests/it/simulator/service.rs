@@ -1,6 +1,6 @@
 //! The documented behaviour of the metadata service, over sockets.
 
-use super::{EVENTS, TestServer};
+use super::{EVENTS, TestServer, approval};
 
 fn idle() -> TestServer {
     TestServer::start(&[], 1.0)
@@ -55,8 +55,7 @@ fn unchanged_document_is_304() {
     assert_eq!((unchanged.status, unchanged.body.len()), (304, 0));
     assert_eq!(unchanged.header("etag"), Some(&*tag));
     assert_eq!(again("\"other\"").status, 200);
-    let id = first.json()["Events"][0]["EventId"].clone();
-    let body = format!("{{\"StartRequests\":[{{\"EventId\":{id}}}]}}");
+    let body = approval(&[&first.json()["Events"][0]["EventId"]]);
     assert_eq!(server.post(EVENTS, &body).status, 200);
     assert_eq!(again(&tag).status, 200);
 }
@@ -65,19 +64,19 @@ fn unchanged_document_is_304() {
 fn approval_starts_the_event() {
     let server = TestServer::start(&["user-reboot"], 1.0);
     let before = server.get(EVENTS).json();
-    let id = before["Events"][0]["EventId"].as_str().unwrap();
-    let body = |id: &str| format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}}]}}");
-    let approved = server.post(EVENTS, &body(&id.to_ascii_lowercase()));
+    let id = &before["Events"][0]["EventId"];
+    let lower_case = id.as_str().unwrap().to_ascii_lowercase();
+    let approved = server.post(EVENTS, &approval(&[&lower_case.into()]));
     assert_eq!(approved.status, 200);
     let after = server.get(EVENTS).json();
     assert_eq!(after["Events"][0]["EventStatus"], "Started");
     assert_eq!(after["Events"][0]["NotBefore"], "");
-    assert_eq!(after["Events"][0]["EventId"], id);
+    assert_eq!(after["Events"][0]["EventId"], *id);
     assert_eq!(
         after["DocumentIncarnation"],
         before["DocumentIncarnation"].as_u64().unwrap() + 1
     );
-    let again = server.post(EVENTS, &body(id));
+    let again = server.post(EVENTS, &approval(&[id]));
     assert_eq!(again.status, 200, "a second approval succeeds");
     assert_eq!(server.get(EVENTS).json(), after);
 }
@@ -86,19 +85,10 @@ fn approval_starts_the_event() {
 fn one_post_approves_several_events_in_the_format_of_the_first_version() {
     let server = TestServer::start(&["user-reboot", "live-migration"], 1.0);
     let document = server.get(EVENTS).json();
-    let ids: Vec<&str> = (0..2)
-        .map(|index| document["Events"][index]["EventId"].as_str().unwrap())
-        .collect();
-    let body = format!(
-        "{{\"DocumentIncarnation\":\"5\",\"StartRequests\":[{{\"EventId\":\"{}\"}},{{\"EventId\":\"{}\"}}]}}",
-        ids[0], ids[1]
-    );
-    assert_eq!(
-        server
-            .post("/metadata/scheduledevents?api-version=2017-08-01", &body)
-            .status,
-        200
-    );
+    let [first, second] = [0, 1].map(|index| &document["Events"][index]["EventId"]);
+    let body = approval(&[first, second]).replacen('{', r#"{"DocumentIncarnation":"5","#, 1);
+    let target = "/metadata/scheduledevents?api-version=2017-08-01";
+    assert_eq!(server.post(target, &body).status, 200);
     let after = server.get(EVENTS).json();
     assert!(
         (0..2).all(|index| after["Events"][index]["EventStatus"] == "Started"),
@@ -110,25 +100,22 @@ fn one_post_approves_several_events_in_the_format_of_the_first_version() {
 fn malformed_approvals_are_refused_and_change_nothing() {
     let server = TestServer::start(&["user-reboot"], 1.0);
     let before = server.get(EVENTS);
-    let id = before.json()["Events"][0]["EventId"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let id = before.json()["Events"][0]["EventId"].clone();
     for body in [
-        String::new(),
-        "x".to_owned(),
-        "{}".to_owned(),
-        "[]".to_owned(),
-        "{\"StartRequests\":null}".to_owned(),
-        "{\"StartRequests\":[]}".to_owned(),
-        "{\"StartRequests\":[{}]}".to_owned(),
-        format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}},{{\"EventId\":\"none\"}}]}}"),
+        "",
+        "x",
+        "{}",
+        "[]",
+        "{\"StartRequests\":null}",
+        "{\"StartRequests\":[]}",
+        "{\"StartRequests\":[{}]}",
+        &approval(&[&id, &"none".into()]),
     ] {
-        let response = server.post(EVENTS, &body);
+        let response = server.post(EVENTS, body);
         assert_eq!(response.status, 400, "{body}");
         assert!(response.error().starts_with("Bad request."), "{body}");
     }
-    let body = format!("{{\"StartRequests\":[{{\"EventId\":\"{id}\"}}]}}");
+    let body = approval(&[&id]);
     assert_eq!(
         server.send("POST", EVENTS, &[], &body).unwrap().status,
         400,
@@ -232,8 +219,7 @@ fn each_vm_of_a_scenario_has_its_own_metadata_and_the_events_of_all() {
     let document = server.get(&of_vm);
     assert_eq!(document.json(), server.get(EVENTS).json());
     assert_eq!(server.send("GET", &of_vm, &[], "").unwrap().status, 400);
-    let id = document.json()["Events"][0]["EventId"].clone();
-    let body = format!("{{\"StartRequests\":[{{\"EventId\":{id}}}]}}");
+    let body = approval(&[&document.json()["Events"][0]["EventId"]]);
     assert_eq!(server.post(&of_vm, &body).status, 200);
     let vms = server.get("/simulator/state").json()["vms"].clone();
     assert_eq!(

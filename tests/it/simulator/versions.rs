@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{EVENTS, TestServer};
+use super::{EVENTS, TestServer, approval};
 
 fn target(version: &str) -> String {
     format!("/metadata/scheduledevents?api-version={version}")
@@ -33,8 +33,7 @@ fn metadata_header_is_required_from_2017_08_01_on() {
     }
     assert_eq!(refusal("GET", EVENTS, &[("Metadata", "yes")], ""), required);
     assert_eq!(refusal("GET", EVENTS, &[("metadata", "TRUE")], ""), "");
-    let id = document(&server, "2017-03-01")["Events"][0]["EventId"].clone();
-    let body = format!("{{\"StartRequests\":[{{\"EventId\":{id}}}]}}");
+    let body = approval(&[&document(&server, "2017-03-01")["Events"][0]["EventId"]]);
     assert_eq!(refusal("POST", &target("2017-08-01"), &[], &body), required);
     assert_eq!(refusal("POST", &preview, &[], &body), "");
     let compute = "/metadata/instance/compute?api-version=2017-04-02";

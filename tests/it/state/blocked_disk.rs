@@ -9,9 +9,9 @@ use std::{
 
 use super::put;
 use crate::support::{
-    FakeImds, Reply,
+    DEADLINE, FakeImds, Reply,
     exporter::{Exporter, settings},
-    log,
+    log, wait_until,
 };
 
 const FREEZE: &str = r#"{"DocumentIncarnation":1,"Events":[{"EventId":"A0000000-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Started","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"","Description":"","EventSource":"Platform","DurationInSeconds":5}]}"#;
@@ -56,13 +56,9 @@ async fn a_disk_that_hangs_stops_neither_polls_nor_scrapes_and_is_not_an_interru
     assert!(!metrics.0.contains(interruption), "{}", metrics.0);
     assert!(!state_contains(folder.path(), "A0000000"));
     drop::<mpsc::Sender<()>>(unblock);
-    let deadline = tokio::time::Instant::now() + crate::support::DEADLINE;
-    while !state_contains(folder.path(), "A0000000") {
-        assert!(
-            tokio::time::Instant::now() < deadline,
-            "no state was written"
-        );
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    wait_until(DEADLINE, "the state is written", || {
+        state_contains(folder.path(), "A0000000").then_some(())
+    })
+    .await;
     exporter.stop().await;
 }

@@ -1,7 +1,7 @@
 //! Reading and writing the state file, and the lock of its directory.
 
 use std::{
-    fs,
+    fs, io,
     os::unix::fs::{PermissionsExt as _, symlink},
     time::Duration,
 };
@@ -14,6 +14,10 @@ use serde_json::{Value, json};
 
 use super::{at, names, put, saved};
 use crate::support::log;
+
+fn write(directory: &mut Directory, vm_id: &str) -> io::Result<()> {
+    directory.write(&saved(vm_id), &Journal::default())
+}
 
 #[test]
 fn a_written_state_is_read_back() {
@@ -37,9 +41,7 @@ fn a_written_state_is_read_back() {
 fn an_invalid_file_is_kept_under_another_name_by_the_next_write() {
     let folder = tempfile::tempdir().unwrap();
     let mut directory = Directory::open(folder.path()).unwrap();
-    directory
-        .write(&saved("a-vm"), &Journal::default())
-        .unwrap();
+    write(&mut directory, "a-vm").unwrap();
     let whole = fs::read(folder.path().join("state.json")).unwrap();
     let newer = String::from_utf8(whole.clone())
         .unwrap()
@@ -67,9 +69,7 @@ fn an_invalid_file_is_kept_under_another_name_by_the_next_write() {
             "{why:?} lacks {expected:?}"
         );
         assert_eq!(fs::read(folder.path().join("state.json")).unwrap(), text);
-        directory
-            .write(&saved("a-vm"), &Journal::default())
-            .unwrap();
+        write(&mut directory, "a-vm").unwrap();
         let kept_as = format!("state.json.unreadable-{}", 1_794_906_000 + number);
         assert_eq!(fs::read(folder.path().join(kept_as)).unwrap(), text);
         assert!(matches!(directory.read(now), Found::State(_)));
@@ -131,9 +131,7 @@ fn an_io_error_leaves_the_file_in_place_until_the_first_write() {
     let found = directory.read(at());
     assert!(matches!(found, Found::Unavailable { .. }), "{found:?}");
     assert_eq!(names(folder.path()), ["lock", "state.json"]);
-    directory
-        .write(&saved("a-vm"), &Journal::default())
-        .unwrap();
+    write(&mut directory, "a-vm").unwrap();
     assert!(folder.path().join("state.json.unread-1794906000").is_dir());
     assert!(matches!(directory.read(at()), Found::State(_)));
 }
@@ -143,9 +141,7 @@ fn a_temporary_io_error_does_not_set_the_file_aside() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.json");
     let mut directory = Directory::open(folder.path()).unwrap();
-    directory
-        .write(&saved("a-vm"), &Journal::default())
-        .unwrap();
+    write(&mut directory, "a-vm").unwrap();
     let good = fs::read(&path).unwrap();
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
@@ -153,9 +149,7 @@ fn a_temporary_io_error_does_not_set_the_file_aside() {
     fs::remove_dir(&path).unwrap();
     put(folder.path(), &good);
     assert!(matches!(directory.read(at()), Found::State(_)));
-    directory
-        .write(&saved("a-vm"), &Journal::default())
-        .unwrap();
+    write(&mut directory, "a-vm").unwrap();
     assert_eq!(names(folder.path()), ["lock", "state.json"]);
 }
 
@@ -167,9 +161,7 @@ fn an_unread_file_that_cannot_be_renamed_is_not_overwritten() {
     directory.read(at());
     // A directory cannot replace a file.
     fs::File::create(folder.path().join("state.json.unread-1794906000")).unwrap();
-    directory
-        .write(&saved("a-vm"), &Journal::default())
-        .unwrap_err();
+    write(&mut directory, "a-vm").unwrap_err();
     assert!(folder.path().join("state.json").is_dir());
 }
 
@@ -179,23 +171,20 @@ fn a_recreated_directory_is_locked_again() {
     let path = folder.path().join("state");
     let mut first = Directory::open(&path).unwrap();
     fs::remove_dir_all(&path).unwrap();
-    first.write(&saved("first"), &Journal::default()).unwrap();
+    write(&mut first, "first").unwrap();
     Directory::open(&path).unwrap_err();
     // Another exporter creates the directory first.
     fs::remove_dir_all(&path).unwrap();
     let mut second = Directory::open(&path).unwrap();
-    second.write(&saved("second"), &Journal::default()).unwrap();
-    let error = first
-        .write(&saved("first"), &Journal::default())
-        .unwrap_err()
-        .to_string();
+    write(&mut second, "second").unwrap();
+    let error = write(&mut first, "first").unwrap_err().to_string();
     assert!(error.contains("in use by another exporter"), "{error}");
     let Found::State(read) = second.read(at()) else {
         panic!("no state")
     };
     assert_eq!(read.vm_id.as_deref(), Some("second"));
     drop(second);
-    first.write(&saved("first"), &Journal::default()).unwrap();
+    write(&mut first, "first").unwrap();
     Directory::open(&path).unwrap_err();
 }
 

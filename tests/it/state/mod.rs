@@ -18,7 +18,9 @@ use std::{
 use azure_scheduled_events_exporter::{
     document,
     engine::SavedState,
+    journal::Journal,
     lifecycle::Tracker,
+    state::Directory,
     time::{Moment, MonotonicTime, Timestamp},
 };
 
@@ -26,6 +28,7 @@ use crate::support::{
     DEADLINE, FakeImds, Reply,
     exporter::Metrics,
     process::{Process, page},
+    wait_until,
 };
 
 const FIRST_SEEN: &str = "azure_scheduled_event_first_seen_timestamp_seconds{event_id=\"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265\",event_type=\"Freeze\",event_source=\"Platform\",scope=\"self\"}";
@@ -82,6 +85,11 @@ fn saved_at(wall: Timestamp, event_type: &str) -> SavedState {
 )]
 fn put(folder: &Path, text: &[u8]) {
     fs::write(folder.join("state.json"), text).unwrap();
+}
+
+fn put_state(folder: &Path, state: &SavedState) {
+    let mut directory = Directory::open(folder).unwrap();
+    directory.write(state, &Journal::default()).unwrap();
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -154,22 +162,11 @@ fn member(folder: &Path, name: &str) -> String {
 
 /// Waits for a file with this name, or with this prefix if it ends in `-`.
 async fn wait_for(folder: &Path, start: &str) -> PathBuf {
-    let deadline = tokio::time::Instant::now() + DEADLINE;
-    loop {
-        let names = if folder.is_dir() {
-            names(folder)
-        } else {
-            Vec::new()
-        };
+    wait_until(DEADLINE, start, || {
+        let names = folder.is_dir().then(|| names(folder)).unwrap_or_default();
         let is_match =
             |name: &&String| *name == start || start.ends_with('-') && name.starts_with(start);
-        if let Some(name) = names.iter().find(is_match) {
-            return folder.join(name);
-        }
-        assert!(
-            tokio::time::Instant::now() < deadline,
-            "no {start} in {names:?}"
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        names.iter().find(is_match).map(|name| folder.join(name))
+    })
+    .await
 }

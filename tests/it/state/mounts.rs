@@ -7,13 +7,12 @@ use std::{
     time::Duration,
 };
 
-use azure_scheduled_events_exporter::{journal::Journal, state::Directory};
 use tempfile::TempDir;
 
 use super::{
     Running, at,
     disks::{fails_and_continues, recovers},
-    freeze, saved, wait_for,
+    freeze, put_state, saved, wait_for,
 };
 use crate::support::{
     DEADLINE, FakeImds, Reply,
@@ -89,11 +88,7 @@ async fn a_state_on_a_read_only_disk_is_restored() {
     let imds = FakeImds::standing(freeze("Scheduled")).await;
     imds.identity(Reply::ok(r#"{"name":"web_0","vmId":"a-vm"}"#));
     let disk = folder.path().join("disk");
-    let mut directory = Directory::open(&disk).unwrap();
-    directory
-        .write(&saved("a-vm"), &Journal::default())
-        .unwrap();
-    drop(directory);
+    put_state(&disk, &saved("a-vm"));
     let mount = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\"";
     let exporter = in_mount_namespace(&imds, &disk, mount).await;
     let first_seen = exporter.first_seen().await;

@@ -2,12 +2,10 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
-use azure_scheduled_events_exporter::{
-    engine::SavedState, journal::Journal, state::Directory, time::Timestamp,
-};
+use azure_scheduled_events_exporter::{engine::SavedState, time::Timestamp};
 use serde_json::json;
 
-use super::{FIRST_SEEN, Running, at, freeze, member, saved, saved_at, wait_for};
+use super::{FIRST_SEEN, Running, at, freeze, member, put_state, saved, saved_at, wait_for};
 use crate::support::{
     DEADLINE, FakeImds, Reply,
     collector::{FakeCollector, Received, uid},
@@ -74,11 +72,7 @@ async fn a_boot_between_two_runs_completes_a_reboot_and_a_redeploy_but_not_a_fre
         ("Freeze", "unknown", false),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let mut directory = Directory::open(folder.path()).unwrap();
-        directory
-            .write(&state_of_previous_boot(event_type), &Journal::default())
-            .unwrap();
-        drop(directory);
+        put_state(folder.path(), &state_of_previous_boot(event_type));
         let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":3,"Events":[]}"#)).await;
         let exporter = Running::start(&imds, folder.path()).await;
         let ended = format!(
@@ -104,10 +98,7 @@ async fn a_boot_between_two_runs_completes_a_reboot_and_a_redeploy_but_not_a_fre
 /// Name, ID and time of each log record of an exporter that starts after a boot with this state, until the event ends.
 async fn log_records_after_a_boot(state: &SavedState) -> Vec<(String, String, u64)> {
     let folder = tempfile::tempdir().unwrap();
-    Directory::open(folder.path())
-        .unwrap()
-        .write(state, &Journal::default())
-        .unwrap();
+    put_state(folder.path(), state);
     let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":3,"Events":[]}"#)).await;
     let collector = FakeCollector::scripted([]).await;
     let mut command = exporter(&imds);
@@ -150,10 +141,7 @@ async fn log_records_of_a_boot_that_are_made_again_have_the_same_uids_and_other_
 #[tokio::test]
 async fn the_state_of_another_vm_is_set_aside_and_its_events_are_not_shown() {
     let folder = tempfile::tempdir().unwrap();
-    Directory::open(folder.path())
-        .unwrap()
-        .write(&saved("another-vm"), &Journal::default())
-        .unwrap();
+    put_state(folder.path(), &saved("another-vm"));
     let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
     let mut exporter = Running::start(&imds, folder.path()).await;
     exporter.process.says("state belongs to another VM").await;
@@ -181,12 +169,8 @@ async fn the_heartbeat_in_the_state_file_continues_while_imds_does_not_respond()
     let mut document_at = None;
     for tick in 0..3 {
         let before = member(folder.path(), "heartbeat_at");
-        let deadline = tokio::time::Instant::now() + DEADLINE;
-        while member(folder.path(), "heartbeat_at") == before {
-            let has_timed_out = tokio::time::Instant::now() > deadline;
-            assert!(!has_timed_out, "heartbeat {tick} is missing");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let has_changed = || (member(folder.path(), "heartbeat_at") != before).then_some(());
+        wait_until(DEADLINE, &format!("heartbeat {tick}"), has_changed).await;
         // The first heartbeat saves the last document too: polls that change nothing are not saved at once.
         let saved = member(folder.path(), "document_at");
         assert_eq!(document_at.get_or_insert(saved.clone()), &saved);
@@ -251,10 +235,7 @@ async fn a_state_without_a_document_shows_no_pending_series() {
 #[tokio::test]
 async fn an_identity_without_a_vm_id_keeps_the_state() {
     let folder = tempfile::tempdir().unwrap();
-    Directory::open(folder.path())
-        .unwrap()
-        .write(&saved("a-vm"), &Journal::default())
-        .unwrap();
+    put_state(folder.path(), &saved("a-vm"));
     let imds = FakeImds::standing(freeze("Scheduled")).await;
     imds.identity(Reply::ok(r#"{"name":"web_0"}"#));
     let mut exporter = Running::start(&imds, folder.path()).await;
@@ -267,10 +248,7 @@ async fn an_identity_without_a_vm_id_keeps_the_state() {
 #[tokio::test]
 async fn after_discarding_a_foreign_state_the_whole_document_is_requested() {
     let folder = tempfile::tempdir().unwrap();
-    Directory::open(folder.path())
-        .unwrap()
-        .write(&saved("another-vm"), &Journal::default())
-        .unwrap();
+    put_state(folder.path(), &saved("another-vm"));
     let tagged = Reply::http(
         "200 OK",
         &[("ETag", "\"2\"")],
