@@ -68,12 +68,12 @@ impl Page {
         let own = &self.parts["own"];
         for text in [
             "Freeze",
-            "The VM is paused",
+            "the VM is paused",
             "Host server is undergoing maintenance",
         ] {
             assert!(own.contains(text), "no {text:?} in: {own}");
         }
-        assert!(self.title.contains("Freeze in "), "{}", self.title);
+        assert!(self.title.contains("Freeze of "), "{}", self.title);
         assert_eq!(self.countdowns.before.len(), 1, "{:?}", self.countdowns);
         let about = &self.parts["about"];
         assert!(about.contains("succeeded"), "{about}");
@@ -129,19 +129,19 @@ async fn status_page_shows_each_state_of_a_spot_vm() {
             Some(advisory),
             "azure_scheduled_events_advisories{event_type=\"SpotRebalanceRecommendation\",scope=\"self\"} 1",
             "No events yet",
-            &["See the advisories below.", "SpotRebalanceRecommendation"],
+            &["See the advisories below.", "Spot eviction advisory"],
         ),
         (
             Some(eviction),
             "azure_scheduled_events_pending{event_type=\"Preempt\",scope=\"self\"} 1",
             "Preempt",
-            &["The Spot VM is evicted", "Advisories"],
+            &["the Spot VM is evicted", "Advisories"],
         ),
         (
             Some(Value::Null),
             "azure_scheduled_events_ended_total{event_type=\"Preempt\",outcome=\"completed\"} 1",
             "No events yet",
-            &["Completed, ", "Advisory no longer listed"],
+            &["Preempt of web_0 completed", "advisory for web_0 ended"],
         ),
     ] {
         match event {

@@ -71,6 +71,9 @@ fn row(judgement: &Judgement<'_>, snapshot: &Snapshot, now: Moment) -> Markup {
             } @else if let Start::NotBefore(due) = judgement.start {
                 span.when { (countdown(due, now)) }
             }
+            @if let Some(decision) = snapshot.approvals.get(&tracked.shown.id) {
+                div.approval { (approval_decision(Some(decision))) }
+            }
         }
     }
 }
