@@ -78,7 +78,7 @@ async fn memory_of_ever_new_events_is_bounded_while_an_alertmanager_is_away() {
     let address = exporter.address().await;
     let own = ["web_0".to_owned()];
     let mut most = 0;
-    for poll in 0..30 {
+    for poll in 0..15 {
         let events = (0..300).map(|number| event(300 * poll + number, &own));
         imds.now(document(2, events));
         imds.until_requests(imds.event_requests() + 2).await;
@@ -93,7 +93,7 @@ async fn memory_of_ever_new_events_is_bounded_while_an_alertmanager_is_away() {
     let mut lines = metrics.lines();
     let dropped = lines.find_map(|line| line.strip_prefix(counter)).unwrap();
     let dropped: f64 = dropped.parse().unwrap();
-    assert!(dropped >= 7_000.0, "{dropped}");
+    assert!(dropped >= 2_000.0, "{dropped}");
 }
 
 /// With the setting of glibc that the systemd unit and the image have.

@@ -45,8 +45,8 @@ use crate::{
 const MAX_BATCH: usize = 500;
 /// Addresses of one name. Each has a client, which holds the certificate authorities.
 const MAX_ADDRESSES: usize = 16;
-/// Clocks that differ by no more than this count as equal, and a known difference as unchanged.
-const MAX_CLOCK_DRIFT: Duration = Duration::from_mins(1);
+/// Clocks that differ by no more seconds than this count as equal, and a known difference as unchanged.
+const MAX_CLOCK_DRIFT: f64 = 60.0;
 /// Bytes that are read of a response that explains an error.
 const MAX_ERROR_BODY: usize = 4 << 10;
 /// Characters of it that are logged.
@@ -65,8 +65,9 @@ pub(super) struct Addresses {
     peers: Mutex<Peers>,
 }
 
-/// By address; `None` where none is looked up.
-type Peers = BTreeMap<Option<IpAddr>, (Client, ClockDifference)>;
+/// By address, which is `None` where none is looked up: a client, and the seconds by which its clock is ahead of that of
+/// this VM.
+type Peers = BTreeMap<Option<IpAddr>, (Client, f64)>;
 
 /// What one address answered to the last of some requests.
 #[derive(Debug)]
@@ -110,7 +111,7 @@ impl Addresses {
         let name = target.alerts.domain().map(str::to_owned);
         let name = name.filter(|_| proxy::of(&target.alerts).is_none());
         let client = target.client(Resolver::new(worker.clone()))?;
-        let peer = (None, (client, ClockDifference::default()));
+        let peer = (None, (client, 0.0));
         let peers = name.is_none().then_some(peer);
         Ok(Self {
             target,
@@ -133,8 +134,11 @@ impl Addresses {
 
     pub(super) fn clocks(&self) -> ClockDifference {
         let peers = self.peers();
-        let clocks = peers.values().map(|(_, clock)| *clock);
-        clocks.fold(ClockDifference::default(), ClockDifference::max)
+        let seconds = || peers.values().map(|(_, seconds)| *seconds);
+        ClockDifference {
+            ahead: Duration::from_secs_f64(seconds().fold(0.0, f64::max)),
+            behind: Duration::from_secs_f64(-seconds().fold(0.0, f64::min)),
+        }
     }
 
     /// Asks for the status until requests are accepted, so that a wrong setting is known before the first alert.
@@ -279,25 +283,24 @@ impl Addresses {
             .get(DATE)
             .filter(|_| response.status().is_success());
         let date = date.and_then(|date| Timestamp::parse(date.to_str().ok()?));
-        let Some(clock) = date.map(|date| ClockDifference::between(date, now)) else {
+        let Some(seconds) = date.map(|date| date.seconds_from(now)) else {
             return;
         };
-        if let Some((_, was)) = self.peers().get_mut(&address) {
-            let drift = clock.ahead.abs_diff(was.ahead) + clock.behind.abs_diff(was.behind);
-            if drift <= MAX_CLOCK_DRIFT {
+        if let Some((_, known)) = self.peers().get_mut(&address) {
+            if (seconds - *known).abs() <= MAX_CLOCK_DRIFT {
                 return;
             }
-            *was = clock;
+            *known = seconds;
         }
-        let (by, direction) = match clock {
-            ClockDifference { ahead, .. } if ahead > MAX_CLOCK_DRIFT => (ahead, "ahead"),
-            ClockDifference { behind, .. } if behind > MAX_CLOCK_DRIFT => (behind, "behind"),
-            _ => return,
-        };
+        if seconds.abs() <= MAX_CLOCK_DRIFT {
+            return;
+        }
+        let by = in_words(Duration::from_secs_f64(seconds.abs()));
+        let direction = if seconds > 0.0 { "ahead" } else { "behind" };
         warn!(
             alertmanager = self.target.name,
             address = self.shown(address),
-            difference = format!("{} {direction}", in_words(by)),
+            difference = format!("{by} {direction}"),
             "clock of alertmanager differs from that of this VM"
         );
     }
@@ -345,8 +348,7 @@ impl Addresses {
                 .run_while_awaited(move || target.client(resolver));
             let made = made.await.ok_or("earlier reads of its files hang")?;
             let client = made.map_err(|error| error.to_string())?;
-            let peer = (client, ClockDifference::default());
-            self.peers().insert(Some(*address), peer);
+            self.peers().insert(Some(*address), (client, 0.0));
         }
         let mut peers = self.peers();
         peers.retain(|address, _| addresses.contains(address));

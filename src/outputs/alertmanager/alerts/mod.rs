@@ -76,7 +76,7 @@ pub(super) enum Progress {
     Ended(Timestamp),
 }
 
-/// How far the clock of an Alertmanager is ahead of that of this VM, or behind it. Both if several addresses differ.
+/// How far the clocks of an Alertmanager, one for each address, are ahead of that of this VM at most, and behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClockDifference {
     pub(super) ahead: Duration,
@@ -241,23 +241,6 @@ impl DueAlert {
             RESTART_TTL
         } else {
             ALERT_TTL
-        }
-    }
-}
-
-impl ClockDifference {
-    pub(super) fn between(theirs: Timestamp, ours: Timestamp) -> Self {
-        Self {
-            ahead: theirs.saturating_since(ours),
-            behind: ours.saturating_since(theirs),
-        }
-    }
-
-    /// The difference that covers both.
-    pub(super) fn max(self, other: Self) -> Self {
-        Self {
-            ahead: self.ahead.max(other.ahead),
-            behind: self.behind.max(other.behind),
         }
     }
 }
