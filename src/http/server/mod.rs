@@ -13,7 +13,7 @@
 //! TLS is made in [`Handler::accept`]; passwords are checked in [`Handler::refusal`].
 
 mod clients;
-mod connection;
+mod http_connection;
 #[cfg(test)]
 mod tests;
 
@@ -38,7 +38,7 @@ use tokio_util::{either::Either, sync::CancellationToken};
 use tracing::{debug, warn};
 
 use clients::{Client, Clients};
-use connection::Connection;
+use http_connection::Connection;
 
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 

@@ -71,28 +71,16 @@ pub async fn run(
     let client = Client::new(&config.imds.endpoint)?;
     log_start(&config);
     let limits = server_limits(listeners.len(), config.alertmanagers.len());
-    let Config {
-        listen: _,
-        web,
-        web_config,
-        imds,
-        interval,
-        approvals,
-        state,
-        otlp,
-        alertmanagers,
-        textfile,
-    } = config;
     let mut tasks = Tasks::new();
     let boot_id = system::boot_id();
-    let opened = StateWriter::open(state, boot_id.as_deref(), random_id(), clock.now());
+    let opened = StateWriter::open(config.state, boot_id.as_deref(), random_id(), clock.now());
     let (state, restored, journal) = opened.await?;
     let clock = resumed(clock, restored.as_ref());
     let cursors = cursors(restored.as_ref());
     let engine_config = EngineConfig {
-        vm_name: imds.vm_name.clone(),
-        poll_interval: interval,
-        approvals,
+        vm_name: config.imds.vm_name.clone(),
+        poll_interval: config.interval,
+        approvals: config.approvals,
         boot_id,
         is_persistent: state.is_some(),
         journal,
@@ -103,29 +91,30 @@ pub async fn run(
     let counters = Arc::new(OutputCounters::new(dropped_log_lines));
     let source = MetricSource {
         snapshots: snapshots.clone(),
-        options: web.exposed,
+        options: config.web.exposed,
         outputs: Arc::clone(&counters),
     };
-    write_textfile(textfile, &source, clock, &mut tasks)?;
-    let otlp = otlp
+    write_textfile(config.textfile, &source, clock, &mut tasks)?;
+    let otlp = config
+        .otlp
         .map(|otlp| OtlpOutput::start(&otlp, &cursors, state.is_some(), source, clock, &mut tasks))
         .transpose()?;
+    let alertmanagers = config.alertmanagers;
     push_alerts(alertmanagers, &snapshots, &counters, clock, &mut tasks)?;
-    for listener in &listeners {
-        info!(
-            address = local_address(listener),
-            telemetry_path = web.telemetry_path,
-            tls = web_config.as_ref().is_some_and(WebConfig::is_tls),
-            password = web_config.as_ref().is_some_and(WebConfig::has_users),
-            "listening"
-        );
-    }
-    let service = WebService::new(web, snapshots, counters, move || clock.now());
-    serve(listeners, web_config, service, limits, &mut tasks)?;
+    let telemetry_path = config.web.telemetry_path.clone();
+    let service = WebService::new(config.web, snapshots, counters, move || clock.now());
+    serve(
+        listeners,
+        &telemetry_path,
+        config.web_config,
+        service,
+        limits,
+        &mut tasks,
+    )?;
     let runner = Runner {
         engine,
         clock,
-        requests: ImdsRequests::new(client, imds, clock),
+        requests: ImdsRequests::new(client, config.imds, clock),
         state,
         otlp,
         snapshots: publisher,
@@ -256,6 +245,7 @@ fn local_address(listener: &TcpListener) -> String {
 /// Serves on each socket, with the checks of `--web.config.file` in front of the web service.
 fn serve(
     listeners: Vec<TcpListener>,
+    telemetry_path: &str,
     web_config: Option<WebConfig>,
     service: WebService,
     limits: ServerLimits,
@@ -264,12 +254,21 @@ fn serve(
     if listeners.is_empty() {
         info!("no HTTP server, as --web.listen-address=none says");
     }
+    let is_tls = web_config.as_ref().is_some_and(WebConfig::is_tls);
+    let has_users = web_config.as_ref().is_some_and(WebConfig::has_users);
     let mut handler: Arc<dyn Handler> = Arc::new(service);
     if let Some(web_config) = web_config {
         let protected = web_config.protect(handler, &PROBE_PATHS);
         handler = protected.map_err(CommandError::thread("reads --web.config.file"))?;
     }
     for listener in listeners {
+        info!(
+            address = local_address(&listener),
+            telemetry_path,
+            tls = is_tls,
+            password = has_users,
+            "listening"
+        );
         let (handler, stop) = (Arc::clone(&handler), tasks.stop.clone());
         let served = server::serve(listener, handler, limits, stop);
         tasks.spawn("HTTP server", async {

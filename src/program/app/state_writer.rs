@@ -27,11 +27,13 @@ const WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 const READ_ATTEMPTS: u32 = 5;
 const READ_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
+type RunningWrite = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
 /// Writes journal and state, one write at a time.
 pub(super) struct StateWriter {
     directory: Arc<Mutex<Directory>>,
     worker: Worker,
-    outstanding: Option<Pin<Box<dyn Future<Output = Result<(), String>> + Send>>>,
+    outstanding: Option<RunningWrite>,
     /// The result of a write, until [`Self::written`] gives it.
     result: Option<Result<(), String>>,
     /// The outstanding write has been waited for in vain.

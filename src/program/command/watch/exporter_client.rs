@@ -28,7 +28,7 @@ const MAX_ERROR_BODY: usize = 4 << 10;
 #[derive(Debug)]
 pub(super) struct ExporterClient {
     http: reqwest::Client,
-    url: Url,
+    pub(super) url: Url,
     credentials: Option<Credentials>,
 }
 
@@ -79,10 +79,6 @@ impl ExporterClient {
             url,
             credentials,
         })
-    }
-
-    pub(super) fn url(&self) -> &Url {
-        &self.url
     }
 
     /// Reads the transitions after this one, or all that the exporter knows.

@@ -148,8 +148,7 @@ impl Watch {
                 }
             }
             Err(error) if was_failure != failure => {
-                let url = self.client.url();
-                warn!(%url, %error, "the exporter cannot be read");
+                warn!(url = %self.client.url, %error, "the exporter cannot be read");
             }
             Err(_) => {}
         }

@@ -91,15 +91,14 @@ impl Connection {
         // A client that sends many requests at once gets one response at a time, like every other client.
         yield_now().await;
         let handled = timeout(self.limits.response_timeout, self.handle(request)).await;
-        let (mut response, turn) = match handled {
-            Ok(handled) => handled?,
-            Err(_) => {
-                let busy = "503: no response in time: too many requests at once, from your address or from all";
-                let mut response = text_response(StatusCode::SERVICE_UNAVAILABLE, busy);
-                let headers = response.headers_mut();
-                headers.insert(RETRY_AFTER, HeaderValue::from_static("10"));
-                (response, None)
-            }
+        let (mut response, turn) = if let Ok(handled) = handled {
+            handled?
+        } else {
+            let busy = "503: no response in time: too many requests at once, from your address or from all";
+            let mut response = text_response(StatusCode::SERVICE_UNAVAILABLE, busy);
+            let headers = response.headers_mut();
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("10"));
+            (response, None)
         };
         let body = mem::take(response.body_mut());
         let bytes = body.into_inner().unwrap_or_default();
