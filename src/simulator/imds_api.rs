@@ -235,8 +235,8 @@ fn conditional(body: String, headers: &HeaderMap) -> Response {
 fn approve(world: &mut World, request: &Request, now: Moment) -> Result<Response, Refusal> {
     requested_version(request, events_version)?;
     let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
-    let requests = body["StartRequests"].as_array();
-    let id = |request: &Value| Some(EventId::new(request["EventId"].as_str()?));
+    let requests = body.get("StartRequests").and_then(Value::as_array);
+    let id = |request: &Value| Some(EventId::new(request.get("EventId")?.as_str()?));
     let ids: Option<Vec<_>> = requests.and_then(|it| it.iter().map(id).collect());
     let ids = ids.ok_or_else(|| {
         bad_request("The body is not a list of StartRequests, each with an EventId.")

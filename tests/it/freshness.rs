@@ -44,6 +44,15 @@ fn is_warming_up_beside_an_event(vm: &SimulatedVm) -> bool {
     vm.metrics().value(WARMING_UP) == Some(1.0)
 }
 
+/// The first minutes last until this second.
+fn assert_warming_up_until(vm: &mut SimulatedVm, end: u64) {
+    vm.wait_until(end - 1);
+    vm.poll(&[]);
+    assert!(is_warming_up(vm));
+    vm.wait_until(end);
+    assert!(!is_warming_up(vm), "without another poll");
+}
+
 /// How many times the log says that the phase begins.
 fn begun(vm: &SimulatedVm) -> usize {
     let lines = vm.log.iter();
@@ -66,11 +75,7 @@ fn for_five_minutes_after_the_first_success_an_empty_document_is_no_all_clear() 
     );
     let until = at(300).rfc3339_millis();
     assert_eq!(vm.whole_json()["warming_up_until"], until);
-    vm.wait_until(299);
-    vm.poll(&[]);
-    assert!(is_warming_up(&vm));
-    vm.wait_until(300);
-    assert!(!is_warming_up(&vm), "without another poll");
+    assert_warming_up_until(&mut vm, 300);
     assert_eq!(vm.whole_json()["warming_up_until"], Value::Null);
     assert_eq!(begun(&vm), 1);
 }
@@ -91,12 +96,7 @@ fn a_step_of_the_wall_clock_neither_shortens_nor_prolongs_the_five_minutes() {
         let mut vm = vm();
         vm.poll(&[]);
         vm.set_wall_clock(wall);
-        vm.wait_until(299);
-        vm.poll(&[]);
-        assert!(is_warming_up(&vm), "{wall:?}");
-        vm.wait_until(300);
-        vm.poll(&[]);
-        assert!(!is_warming_up(&vm), "{wall:?}");
+        assert_warming_up_until(&mut vm, 300);
     }
 }
 
@@ -109,11 +109,7 @@ fn the_five_minutes_go_on_after_a_restart() {
     vm.restart_process(MINUTE);
     vm.poll(&[]);
     assert!(is_warming_up(&vm));
-    vm.wait_until(139);
-    vm.poll(&[]);
-    assert!(is_warming_up(&vm));
-    vm.wait_until(140);
-    assert!(!is_warming_up(&vm));
+    assert_warming_up_until(&mut vm, 140);
     assert_eq!(begun(&vm), 1);
     vm.restart_process(MINUTE);
     vm.poll(&[]);
@@ -127,11 +123,7 @@ fn after_a_restart_with_the_clock_set_back_the_rest_is_at_most_five_minutes() {
     vm.set_wall_clock(at(0).before(HOUR));
     vm.restart_process(Duration::ZERO);
     vm.poll(&[]);
-    vm.wait_until(299);
-    vm.poll(&[]);
-    assert!(is_warming_up(&vm));
-    vm.wait_until(300);
-    assert!(!is_warming_up(&vm));
+    assert_warming_up_until(&mut vm, 300);
 }
 
 #[test]
@@ -224,8 +216,14 @@ fn the_incarnation_of_the_document_survives_a_restart_without_an_answer() {
 
 #[test]
 fn a_document_older_than_an_hour_is_unknown_after_a_restart_and_not_zero_pending_events() {
-    for (away, is_known) in [(59 * MINUTE, true), (61 * MINUTE, false)] {
+    for (away, set_back, is_known) in [
+        (59 * MINUTE, Duration::ZERO, true),
+        (61 * MINUTE, Duration::ZERO, false),
+        // The age is at least the step of the clock.
+        (Duration::ZERO, 2 * HOUR, false),
+    ] {
         let mut vm = warm_vm();
+        vm.set_wall_clock(at(600).before(set_back));
         vm.restart_process(away);
         for has_failed in [false, true] {
             if has_failed {
@@ -242,15 +240,6 @@ fn a_document_older_than_an_hour_is_unknown_after_a_restart_and_not_zero_pending
         assert_eq!(vm.metrics().value(PENDING), Some(0.0));
         assert_eq!(vm.whole_json()["stale"], false);
     }
-}
-
-#[test]
-fn after_a_restart_with_the_clock_set_back_the_age_is_at_least_the_step() {
-    let mut vm = warm_vm();
-    vm.set_wall_clock(at(600).before(2 * HOUR));
-    vm.restart_process(Duration::ZERO);
-    assert_eq!(vm.whole_json()["stale"], true);
-    assert_eq!(vm.metrics().value(PENDING), None);
 }
 
 #[test]

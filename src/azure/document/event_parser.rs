@@ -205,14 +205,11 @@ impl<'a> EventReader<'_, 'a> {
             self.report(kind, member, &problem);
         }
         let has_more = readable.min(MAX_RESOURCES) < entries.len();
+        let kept = names().take(MAX_RESOURCES);
+        let mut kept: Vec<Box<str>> = kept.map(|name| cut(name, MAX_NAME).into()).collect();
         // One VM in two spellings is one VM.
         let mut known = HashSet::new();
-        let is_new = |name: &Box<str>| known.insert(resource_name(name).to_ascii_lowercase());
-        let kept = names().take(MAX_RESOURCES);
-        let kept: Vec<Box<str>> = kept
-            .map(|name| cut(name, MAX_NAME).into())
-            .filter(is_new)
-            .collect();
+        kept.retain(|name| known.insert(resource_name(name).to_ascii_lowercase()));
         // A list without any readable name says no more than a missing one.
         let is_known = !kept.is_empty() || entries.is_empty();
         (is_known.then_some(kept), is_known && has_more)

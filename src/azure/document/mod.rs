@@ -104,12 +104,15 @@ pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
     for entry in entries {
         builder.add(entry);
     }
-    let (mut document, anomalies) = builder.finish();
-    if !root.duplicates.is_empty() {
-        let ids = document.events.iter().map(|event| event.id.clone());
-        document.contradicted.extend(ids);
+    // An unreadable entry that has the id of a readable one may contradict it.
+    let both = builder.known.intersection(&builder.document.unreadable.ids);
+    for id in both.cloned().collect::<Vec<_>>() {
+        builder.contradict(&id, "another entry with its id cannot be read");
     }
-    Ok((document, anomalies))
+    if !root.duplicates.is_empty() {
+        builder.document.contradicted.extend(builder.known);
+    }
+    Ok((builder.document, builder.anomalies))
 }
 
 /// The entries of `Events`. The error says why there are none.
@@ -176,15 +179,6 @@ impl DocumentBuilder {
             let detail = format!("event {}: {why}", excerpt(id.as_str()));
             self.anomalies.add(AnomalyKind::Contradiction, detail);
         }
-    }
-
-    fn finish(mut self) -> (Document, Anomalies) {
-        // An unreadable entry that has the id of a readable one may contradict it.
-        let both = self.known.intersection(&self.document.unreadable.ids);
-        for id in both.cloned().collect::<Vec<_>>() {
-            self.contradict(&id, "another entry with its id cannot be read");
-        }
-        (self.document, self.anomalies)
     }
 }
 

@@ -59,11 +59,9 @@ const MAX_EMPTY_GAP: Duration = Duration::from_secs(30);
 pub struct Client {
     connection: ImdsConnection,
     endpoint: Endpoint,
-    /// Of the last document.
+    /// Of the last document, and so are the next two. The body is empty if it is too long.
     etag: Option<HeaderValue>,
-    /// Of the last document, unless it is too long.
     body: Vec<u8>,
-    /// Of the last document.
     incarnation: Option<i64>,
     /// The times of the first and the last of consecutive empty bodies.
     empty_bodies: Option<(MonotonicTime, MonotonicTime)>,

@@ -16,7 +16,6 @@ use crate::{
     },
 };
 
-/// IMDS allows five requests per second and VM, for all its clients together.
 pub(crate) const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(200);
 /// Upper bound after any failure, also of a `Retry-After`.
 pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(15);

@@ -5,8 +5,9 @@ use std::{collections::HashMap, time::Duration};
 use azure_scheduled_events_exporter::{
     api_version::ApiVersion,
     simulator::{Scenario, catalog, document, world::World},
+    time::Moment,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     linux_vm,
@@ -20,6 +21,10 @@ fn render(world: &World) -> String {
 
 fn status_of(line: &str) -> String {
     line.chars().take(3).collect()
+}
+
+fn second(count: u64) -> Moment {
+    morning().after(Duration::from_secs(count))
 }
 
 fn builtin(name: &str) -> Scenario {
@@ -50,7 +55,7 @@ fn speed_shortens_waiting_but_not_what_is_announced() {
     );
     assert_eq!(at(&mut world, 15.0)["Events"][0]["EventStatus"], "Started");
     assert_eq!(at(&mut world, 19.9)["Events"][0]["EventStatus"], "Started");
-    assert_eq!(at(&mut world, 20.0)["Events"], Value::Array(Vec::new()));
+    assert_eq!(at(&mut world, 20.0)["Events"], json!([]));
 }
 
 #[test]
@@ -73,10 +78,7 @@ fn canceled_event_never_reaches_its_not_before_at_any_speed() {
     let not_before = world.pending[0].not_before.unwrap();
     let wait = canceled_at - morning().monotonic;
     assert!(not_before > morning().after(wait).wall, "{not_before:?}");
-    assert_eq!(
-        at(&mut world, wait.as_secs_f64())["Events"],
-        Value::Array(Vec::new())
-    );
+    assert_eq!(at(&mut world, wait.as_secs_f64())["Events"], json!([]));
 }
 
 #[test]
@@ -85,7 +87,7 @@ fn phase_shorter_than_two_seconds_is_not_extended() {
         r#"{"events": [{"event_type": "Freeze", "notice": "500ms", "started_for": "500ms"}]}"#;
     let mut world = run_scenario(parsed(text), 1.0);
     assert_eq!(at(&mut world, 0.5)["Events"][0]["EventStatus"], "Started");
-    assert_eq!(at(&mut world, 1.0)["Events"], Value::Array(Vec::new()));
+    assert_eq!(at(&mut world, 1.0)["Events"], json!([]));
 }
 
 #[test]
@@ -149,10 +151,7 @@ fn incarnation_reset_keeps_the_event() {
     let mut world = run_scenario(builtin("live-migration"), 1.0);
     let before = at(&mut world, 10.0);
     world
-        .start(
-            builtin("fault-incarnation-reset"),
-            morning().after(Duration::from_secs(20)),
-        )
+        .start(builtin("fault-incarnation-reset"), second(20))
         .unwrap();
     let after = at(&mut world, 20.0);
     assert_eq!(
@@ -209,7 +208,7 @@ fn latest_of_several_faults_is_active_until_its_end_in_each_round() {
     ] {
         let mut world = run_scenario(parsed(text), 1.0);
         for (seconds, status) in expected {
-            let now = morning().after(Duration::from_secs(seconds));
+            let now = second(seconds);
             assert_eq!(status_of(&poll(&mut world, now)), status, "{seconds} s");
         }
     }
@@ -221,9 +220,9 @@ fn clear_ends_everything_with_a_new_incarnation() {
     let before = at(&mut world, 400.0)["DocumentIncarnation"]
         .as_u64()
         .unwrap();
-    world.clear(morning().after(Duration::from_secs(401)));
+    world.clear(second(401));
     let document = at(&mut world, 100_000.0);
-    assert_eq!(document["Events"], Value::Array(Vec::new()));
+    assert_eq!(document["Events"], json!([]));
     assert_eq!(document["DocumentIncarnation"], before + 1);
     assert!(world.runs.is_empty() && world.next_change().is_none());
 }
@@ -242,9 +241,10 @@ fn approved_event_starts_after_the_time_in_its_scenario() {
     let mut world = run_scenario(builtin("late-start"), 1.0);
     let id = world.pending[0].id.clone();
     let not_before = at(&mut world, 0.0)["Events"][0]["NotBefore"].clone();
-    let minute = |count: u64| morning().after(Duration::from_mins(count));
-    world.approve(std::slice::from_ref(&id), minute(5)).unwrap();
-    world.approve(&[id], minute(6)).unwrap();
+    world
+        .approve(std::slice::from_ref(&id), second(300))
+        .unwrap();
+    world.approve(&[id], second(360)).unwrap();
     let approved = at(&mut world, 479.0);
     assert_eq!(approved["Events"][0]["EventStatus"], "Scheduled");
     assert_eq!(approved["Events"][0]["NotBefore"], not_before);
@@ -260,16 +260,14 @@ fn approval_with_a_delayed_start_does_not_prevent_a_cancellation() {
     for (approved, gone_at) in [(6, 480.0), (2, 900.0)] {
         let mut world = run_scenario(parsed(text), 1.0);
         let id = world.pending[0].id.clone();
-        world
-            .approve(&[id], morning().after(Duration::from_mins(approved)))
-            .unwrap();
+        world.approve(&[id], second(approved * 60)).unwrap();
         let before = at(&mut world, gone_at - 1.0)["Events"].clone();
         assert_eq!(
             before.as_array().unwrap().len(),
             1,
             "approved at {approved} min"
         );
-        assert_eq!(at(&mut world, gone_at)["Events"], Value::Array(Vec::new()));
+        assert_eq!(at(&mut world, gone_at)["Events"], json!([]));
     }
 }
 
@@ -285,10 +283,10 @@ fn advisory_never_starts_and_its_approval_has_no_effect() {
     );
     world.approve(&[id], morning()).unwrap();
     for seconds in [0, 300, 539] {
-        let now = morning().after(Duration::from_secs(seconds));
+        let now = second(seconds);
         assert_eq!(poll(&mut world, now), first, "after {seconds} s");
     }
-    let end = poll(&mut world, morning().after(Duration::from_mins(9)));
+    let end = poll(&mut world, second(540));
     assert!(end.contains("\"Events\":[]"), "{end}");
 }
 
@@ -309,7 +307,7 @@ fn enabling_starts_with_the_first_request_and_follows_the_speed() {
 #[test]
 fn slow_first_answer_in_the_middle_of_a_run_has_the_events_and_the_first_incarnation() {
     let mut world = run_scenario(builtin("live-migration"), 1.0);
-    let at = |seconds: u64| morning().after(Duration::from_secs(seconds));
+    let at = |seconds: u64| second(seconds);
     world
         .start(builtin("canceled-maintenance"), at(10))
         .unwrap();

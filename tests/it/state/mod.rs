@@ -163,7 +163,11 @@ fn member(folder: &Path, name: &str) -> String {
 /// Waits for a file with this name, or with this prefix if it ends in `-`.
 async fn wait_for(folder: &Path, start: &str) -> PathBuf {
     wait_until(DEADLINE, start, || {
-        let names = folder.is_dir().then(|| names(folder)).unwrap_or_default();
+        let names = if folder.is_dir() {
+            names(folder)
+        } else {
+            Vec::new()
+        };
         let is_match =
             |name: &&String| *name == start || start.ends_with('-') && name.starts_with(start);
         names.iter().find(is_match).map(|name| folder.join(name))

@@ -6,8 +6,7 @@ use crate::outputs::state::journal_file::{line, parse};
 /// The file of a journal with these entries.
 fn file(entries: u8) -> (Exporter, Vec<u8>) {
     let mut exporter = Exporter::start();
-    exporter.append_own(entries);
-    assert!(exporter.write());
+    exporter.tell(entries);
     let content = exporter.disk.get(&exporter.path("journal")).unwrap();
     (exporter, content)
 }
@@ -18,8 +17,7 @@ fn continued(exporter: &mut Exporter, content: &[u8]) -> (Vec<u64>, Vec<u64>) {
     exporter.disk.put(&exporter.path("journal"), content);
     exporter.restart();
     let found = numbers(&exporter.journal);
-    exporter.append_own(1);
-    assert!(exporter.write());
+    exporter.tell(1);
     exporter.restart();
     (found, numbers(&exporter.journal))
 }

@@ -7,8 +7,7 @@ use super::*;
 /// An exporter whose journal has one entry.
 fn running() -> Exporter {
     let mut exporter = Exporter::start();
-    exporter.append_own(1);
-    assert!(exporter.write());
+    exporter.tell(1);
     exporter
 }
 
@@ -19,12 +18,10 @@ fn entries_are_appended_and_a_heartbeat_leaves_the_journal_alone() {
     assert_eq!(exporter.disk.writes(), (0, 2));
     assert!(exporter.write());
     assert_eq!(exporter.disk.writes(), (0, 3));
-    exporter.append_own(2);
-    assert!(exporter.write());
+    exporter.tell(2);
     assert_eq!(exporter.disk.writes(), (1, 4));
     exporter.restart();
-    exporter.append_own(1);
-    assert!(exporter.write());
+    exporter.tell(1);
     assert_eq!(exporter.disk.writes(), (2, 5));
     exporter.restart();
     assert_eq!(numbers(&exporter.journal), [1, 2, 3, 4]);
@@ -71,8 +68,7 @@ fn after_a_failed_sync_of_an_append_the_file_is_replaced() {
     assert!(exporter.write());
     assert!(exporter.disk.repair());
     assert_eq!(exporter.disk.writes(), (1, 4));
-    exporter.append_own(1);
-    assert!(exporter.write());
+    exporter.tell(1);
     assert_eq!(exporter.disk.writes(), (2, 5));
     exporter.restart();
     assert_eq!(numbers(&exporter.journal), [1, 2, 3]);
@@ -125,8 +121,7 @@ fn a_file_that_was_removed_or_changed_is_replaced() {
                     .put(&path, [&whole[..start], end.as_bytes()].concat());
             }
         }
-        exporter.append_own(1);
-        assert!(exporter.write());
+        exporter.tell(1);
         exporter.restart();
         assert_eq!(numbers(&exporter.journal), [1, 2], "{change:?}");
     }

@@ -94,8 +94,7 @@ fn kill_while_the_files_of_another_vm_are_set_aside_keeps_all_of_them() {
     let mut steps = 0;
     loop {
         let mut exporter = Exporter::start();
-        exporter.append_own(3);
-        assert!(exporter.write());
+        exporter.tell(3);
         exporter.restart();
         exporter.discard_foreign();
         exporter.append_own(2);

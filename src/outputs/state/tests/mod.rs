@@ -119,6 +119,11 @@ impl Exporter {
         (0..entries).for_each(|id| self.append(id, EventScope::Own, 0));
     }
 
+    fn tell(&mut self, entries: u8) {
+        self.append_own(entries);
+        assert!(self.write());
+    }
+
     /// Whether everything that was told is on disk.
     fn write(&mut self) -> bool {
         let saved = self.saved();

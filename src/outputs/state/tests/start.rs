@@ -5,8 +5,7 @@ use super::*;
 /// An exporter that has told three entries.
 fn ended() -> Exporter {
     let mut exporter = Exporter::start();
-    exporter.append_own(3);
-    assert!(exporter.write());
+    exporter.tell(3);
     // Another journal is expected.
     exporter.id = None;
     exporter.on_disk.clear();
@@ -43,8 +42,7 @@ fn a_journal_that_is_lost_or_behind_the_state_keeps_its_id_and_repeats_no_number
     let mut exporter = ended();
     let path = exporter.path("journal");
     let behind = exporter.disk.get(&path).unwrap();
-    exporter.append_own(2);
-    assert!(exporter.write());
+    exporter.tell(2);
     exporter.on_disk.clear();
     for left in [None, Some(behind)] {
         exporter.disk.delete(&path);
@@ -57,8 +55,7 @@ fn a_journal_that_is_lost_or_behind_the_state_keeps_its_id_and_repeats_no_number
         assert!(exporter.write());
         assert_eq!(exporter.disk.names(), ["journal", "state.json"]);
     }
-    exporter.append_own(1);
-    assert!(exporter.write());
+    exporter.tell(1);
     exporter.restart();
     assert_eq!(numbers(&exporter.journal), [1, 2, 3, 6]);
     assert_eq!(range(&exporter.journal), (7, 6, 6, false));
@@ -84,8 +81,7 @@ fn a_journal_without_a_state_that_knows_it_is_kept_and_another_one_begins() {
         let now = exporter.now;
         assert_eq!(*exporter.journal.id, format!("journal {now}"));
         assert_eq!(range(&exporter.journal), (1, 1, 0, true));
-        exporter.append_own(1);
-        assert!(exporter.write());
+        exporter.tell(1);
         let kept = format!("journal.unread-{:.0}", at(now).as_unix_seconds());
         assert_eq!(exporter.disk.get(&exporter.path(&kept)), Some(told));
         assert_eq!(exporter.disk.names(), ["journal", &*kept, "state.json"]);
