@@ -26,7 +26,6 @@
 mod difference;
 mod entry;
 mod evidence;
-mod limits;
 mod poll_state;
 mod saved_state;
 mod tracked_event;

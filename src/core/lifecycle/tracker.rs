@@ -1,6 +1,7 @@
 //! The tracked events, and how documents change them.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, HashMap},
     sync::Arc,
     time::Duration,
@@ -10,7 +11,6 @@ use super::{
     PAST_RETENTION,
     entry::{Absence, Sight, TrackerEntry},
     evidence::{Evidence, Fate, fate, outcome},
-    limits,
     poll_state::PollState,
     saved_state::SavedState,
     tracked_event::{FirstSight, Interruption, TrackedEvent},
@@ -18,12 +18,17 @@ use super::{
 };
 use crate::{
     azure::{
-        document::{Anomalies, AnomalyKind, Document, excerpt},
+        document::{Anomalies, AnomalyKind, Document, MAX_EVENTS, excerpt},
         event::{Event, EventId, EventScope, Source, Status, VmNames},
     },
     base::time::Moment,
     core::approval::ApprovalStep,
 };
+
+/// Ended events that are kept at the same time.
+const MAX_ENDED: usize = 1_000;
+/// The texts of ended events, and of missing ones, in bytes. One event of a document of 4 MiB always fits.
+const MAX_TEXT_BYTES: usize = 8 << 20;
 
 /// The events of a document.
 type Listed<'a> = HashMap<&'a EventId, &'a Event>;
@@ -188,7 +193,7 @@ impl Tracker {
     /// Ends the events that have been missing for longest if more are pending, or their texts are longer, than one
     /// document can have.
     fn limit_pending(&mut self, present: usize, now: Moment, transitions: &mut Vec<Transition>) {
-        let surplus = limits::surplus_missing(&mut self.entries, present);
+        let surplus = surplus_missing(&mut self.entries, present);
         if surplus.is_empty() {
             return;
         }
@@ -275,7 +280,7 @@ impl Tracker {
             entry.is_shown(self.retention, now)
                 || entry.tracked.scope != EventScope::Other && is_recent()
         });
-        for id in limits::surplus_ended(&self.entries) {
+        for id in surplus_ended(&self.entries) {
             let dropped = self.entries.remove(&id);
             let is_own = dropped.is_some_and(|entry| entry.tracked.scope != EventScope::Other);
             self.dropped_ends += u64::from(is_own);
@@ -351,4 +356,42 @@ impl Tracker {
         entry.tracked_mut().approval.push(step, at);
         approved.then(|| entry.transition(TransitionKind::Approved, now))
     }
+}
+
+/// The pending events that have been missing for longest, first, of those beyond what one document can have. `present`
+/// is the number of events of the last one.
+fn surplus_missing(
+    entries: &mut BTreeMap<EventId, TrackerEntry>,
+    present: usize,
+) -> Vec<&mut TrackerEntry> {
+    let mut missing: Vec<_> = entries
+        .values_mut()
+        .filter(|entry| entry.tracked.is_pending() && entry.absence.is_some())
+        .collect();
+    missing.sort_by_key(|entry| Reverse(entry.absence.map(|absence| absence.since)));
+    let sizes = missing.iter().map(|entry| entry.tracked.text_bytes());
+    let fitting = fitting(sizes, MAX_EVENTS.saturating_sub(present));
+    missing.into_iter().skip(fitting).rev().collect()
+}
+
+/// The ended events that are not kept: those that ended first.
+fn surplus_ended(entries: &BTreeMap<EventId, TrackerEntry>) -> Vec<EventId> {
+    let events = entries.values().map(|entry| &entry.tracked);
+    let mut ended: Vec<_> = events.filter(|event| !event.is_pending()).collect();
+    ended.sort_by_key(|event| Reverse(event.end.map(|end| end.at)));
+    let sizes = ended.iter().map(|event| event.text_bytes());
+    let surplus = ended.iter().skip(fitting(sizes, MAX_ENDED));
+    surplus.map(|event| event.shown.id.clone()).collect()
+}
+
+/// How many of the events with texts of these sizes are kept.
+fn fitting(sizes: impl Iterator<Item = usize>, max_events: usize) -> usize {
+    let mut bytes = 0;
+    sizes
+        .take(max_events)
+        .take_while(|size| {
+            bytes += size;
+            bytes <= MAX_TEXT_BYTES
+        })
+        .count()
 }

@@ -1,10 +1,14 @@
-//! Counters of events since the start of the process: never by event id, and from zero for all documented values.
+//! Counters since the start of the process: never by event id, and from zero for all documented values.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::Histogram;
 use crate::{
     azure::{
+        FailureReason,
         document::AnomalyKind,
         event::{EventId, EventScope, EventType, Impact},
     },
@@ -25,6 +29,10 @@ const IMPACT_BOUNDS: &[f64] = &[
 /// Upper bounds of an interruption: a freeze takes seconds, a reboot minutes.
 const INTERRUPTION_BOUNDS: &[f64] = &[
     1.0, 2.0, 5.0, 9.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0,
+];
+/// Upper bounds of the duration of a request to IMDS: usually milliseconds, up to two minutes for the first.
+const REQUEST_BOUNDS: &[f64] = &[
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 130.0,
 ];
 
 label_values! {
@@ -204,7 +212,7 @@ fn observe(
     histograms: &mut BTreeMap<TypeLabel, Histogram>,
     label: TypeLabel,
     bounds: &'static [f64],
-    duration: Option<std::time::Duration>,
+    duration: Option<Duration>,
 ) {
     if let Some(duration) = duration {
         histograms
@@ -214,10 +222,44 @@ fn observe(
     }
 }
 
+/// The requests to IMDS of every kind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RequestCounters {
+    pub(crate) requests: u64,
+    /// By reason, in the order of [`FailureReason::ALL`].
+    failures: [u64; FailureReason::ALL.len()],
+    pub(crate) duration: Histogram,
+}
+
+impl Default for RequestCounters {
+    fn default() -> Self {
+        Self {
+            requests: 0,
+            failures: [0; FailureReason::ALL.len()],
+            duration: Histogram::new(REQUEST_BOUNDS),
+        }
+    }
+}
+
+impl RequestCounters {
+    /// By reason, zeros included.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (FailureReason, u64)> {
+        FailureReason::ALL.into_iter().zip(self.failures)
+    }
+
+    pub(crate) fn count(&mut self, took: Duration, failed: Option<FailureReason>) {
+        self.requests += 1;
+        self.duration.observe(took);
+        let index =
+            failed.and_then(|reason| FailureReason::ALL.iter().position(|known| *known == reason));
+        if let Some(count) = index.and_then(|index| self.failures.get_mut(index)) {
+            *count += 1;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::{
         azure::document,

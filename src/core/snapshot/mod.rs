@@ -3,14 +3,12 @@
 
 mod counters;
 mod histogram;
-mod request_counters;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub use counters::ApprovalResult;
+pub use counters::{ApprovalResult, RequestCounters};
 pub(crate) use counters::{EventCounters, ExemplarCounter, TypeLabel};
 pub(crate) use histogram::Histogram;
-pub use request_counters::RequestCounters;
 
 use crate::{
     azure::{
