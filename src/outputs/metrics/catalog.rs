@@ -172,59 +172,38 @@ catalog! {
 mod tests {
     use super::*;
 
-    #[test]
-    fn names_are_sorted_unique_and_carry_type_and_unit() {
-        assert!(
-            ALL.is_sorted_by(|a, b| a.name < b.name),
-            "in the order of their names"
-        );
-        for metric in ALL {
-            assert_eq!(
-                metric.kind == MetricType::Counter,
-                metric.name.ends_with("_total"),
-                "{}",
-                metric.name
-            );
-            let snake = |c: char| c.is_ascii_lowercase() || c == '_';
-            assert!(metric.name.chars().all(snake), "{}", metric.name);
-            assert!(
-                metric.labels.iter().all(|label| label.chars().all(snake)),
-                "{}",
-                metric.name
-            );
-        }
-    }
-
     /// A receiver of OTLP adds the suffixes again (`otlptranslator` of Prometheus).
     #[test]
-    fn names_without_suffixes_are_unique_and_the_unit_is_that_of_the_suffix() {
-        let mut names = std::collections::BTreeSet::new();
+    fn names_are_sorted_unique_and_carry_type_and_unit() {
+        assert!(ALL.is_sorted_by(|a, b| a.name < b.name));
+        let mut stems = std::collections::BTreeSet::new();
         for metric in ALL {
+            let name = metric.name;
+            let is_counter = metric.kind == MetricType::Counter;
+            assert_eq!(is_counter, name.ends_with("_total"), "{name}");
+            let is_snake = |text: &str| text.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            assert!(is_snake(name), "{name}");
+            assert!(metric.labels.iter().all(|it| is_snake(it)), "{name}");
             let (stem, unit) = metric.stem_and_unit();
-            assert!(names.insert(stem), "{stem}");
+            assert!(stems.insert(stem), "{stem}");
             let suffix = match metric.unit {
                 "s" => Some("seconds"),
                 "By" => Some("bytes"),
                 other => {
                     let is_annotation = other.starts_with('{') && other.ends_with('}');
-                    assert!(other.is_empty() || is_annotation, "{}", metric.name);
+                    assert!(other.is_empty() || is_annotation, "{name}");
                     None
                 }
             };
-            assert_eq!(unit.map(Unit::as_str), suffix, "{}", metric.name);
+            assert_eq!(unit.map(Unit::as_str), suffix, "{name}");
         }
     }
 
     #[test]
     fn help_is_one_line_without_escapes() {
-        for metric in ALL {
-            let is_plain = !metric.help.contains(['\n', '\\', '"']);
-            assert!(
-                is_plain && metric.help.ends_with('.'),
-                "{}: {}",
-                metric.name,
-                metric.help
-            );
+        for Metric { name, help, .. } in ALL {
+            let is_plain = !help.contains(['\n', '\\', '"']);
+            assert!(is_plain && help.ends_with('.'), "{name}: {help}");
         }
     }
 }

@@ -6,7 +6,6 @@ use azure_scheduled_events_exporter::{
     otlp::Signal,
     output_counters::{DropReason, ExportFailure},
 };
-use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
@@ -27,19 +26,8 @@ fn ends(code: u32) -> CallEnd {
 
 /// `RESOURCE_EXHAUSTED` with a delay of one second: `google.rpc.Status` with a `RetryInfo`.
 fn exhausted() -> CallEnd {
-    let url = b"type.googleapis.com/google.rpc.RetryInfo";
-    let length = |bytes: &[u8]| u8::try_from(bytes.len()).unwrap();
-    let info = [0x0a, 2, 0x08, 1];
-    let any = [
-        &[0x0a, length(url)],
-        &url[..],
-        &[0x12, length(&info)],
-        &info,
-    ]
-    .concat();
-    let status = [&[0x08, 8, 0x1a, length(&any)], &any[..]].concat();
-    let details = BASE64_STANDARD_NO_PAD.encode(status);
-    CallEnd::Status(8, vec![("grpc-status-details-bin", details)])
+    let details = "CAgaMAoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIECgIIAQ";
+    CallEnd::Status(8, vec![("grpc-status-details-bin", details.to_owned())])
 }
 
 #[tokio::test]
