@@ -4,49 +4,22 @@
 
 use std::{
     fs,
-    io::Write as _,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::{Arc, Mutex},
+    process::Command,
 };
 
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpListener,
-};
 
 use crate::support::{
-    Daemon, Tool, block, client,
+    ANY_PORT, Daemon, Listening, Reply, Request, Tool, block, client,
     exporter::{Exporter, PROGRAM},
-    get, system, wait_until,
+    get, run, system, wait_until,
 };
 
 fn write_program(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-/// Runs a program with `input`; returns what it printed, and fails if it does.
-fn run(command: &mut Command, input: &str) -> String {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input.as_bytes())
-        .unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {stdout}{stderr}");
-    stdout
 }
 
 /// A VM `web_0` with the simulator, the exporter and the programs that the scripts call.
@@ -349,44 +322,29 @@ async fn each_change_becomes_a_kubernetes_event_of_the_node() {
     assert_valid(&lines.replace('\n', "\n---\n"));
 }
 
-/// A chat that refuses the first message; returns the bodies that it gets.
-async fn chat() -> (String, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/hook", listener.local_addr().unwrap());
-    let received: Arc<Mutex<Vec<String>>> = Arc::default();
-    let bodies = Arc::clone(&received);
-    tokio::spawn(async move {
-        let mut status = "503 Service Unavailable";
-        loop {
-            let (mut stream, _peer) = listener.accept().await.unwrap();
-            let mut request = String::new();
-            while !request.ends_with('}') {
-                let mut buffer = [0; 4096];
-                let count = stream.read(&mut buffer).await.unwrap();
-                assert!(count > 0, "{request:?} is not complete");
-                request += std::str::from_utf8(&buffer[..count]).unwrap();
-            }
-            let (_head, body) = request.split_once("\r\n\r\n").unwrap();
-            bodies.lock().unwrap().push(body.to_owned());
-            let answer =
-                format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
-            stream.write_all(answer.as_bytes()).await.unwrap();
-            status = "200 OK";
+/// A chat that refuses the first message, and keeps the bodies that it gets.
+async fn chat() -> Listening<Vec<String>> {
+    let respond = |bodies: &mut Vec<String>, request: Request| {
+        bodies.push(request.body);
+        match bodies.len() {
+            1 => Reply::error("503 Service Unavailable", "busy"),
+            _ => Reply::ok(""),
         }
-    });
-    (url, received)
+    };
+    Listening::start(ANY_PORT, Vec::new(), respond).await
 }
 
 #[tokio::test]
 async fn chat_gets_one_message_for_each_event() {
     let vm = TestVm::start().await;
-    let (url, received) = chat().await;
+    let chat = chat().await;
+    let url = format!("http://{}/hook", chat.address);
     let config = vm.path("chat.conf");
     fs::write(&config, format!("url = \"{url}\"\n")).unwrap();
     let variables = [("CURL_CONFIG", config.to_str().unwrap())];
     let texts = async |count: usize| {
         wait_until("messages", async || {
-            let bodies = received.lock().unwrap().clone();
+            let bodies = chat.state().clone();
             (bodies.len() >= count).then(|| {
                 let text =
                     |body: &String| serde_json::from_str::<Value>(body).unwrap()["text"].clone();

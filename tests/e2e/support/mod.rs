@@ -5,7 +5,15 @@ mod certificates;
 mod daemon;
 pub(crate) mod exporter;
 mod exposition;
+#[path = "../../it/support/listening.rs"]
+#[expect(dead_code, reason = "the integration tests restart their fakes")]
+mod listening;
 mod programs;
+#[path = "../../it/support/reply.rs"]
+#[expect(dead_code, reason = "the integration tests have more replies")]
+mod reply;
+#[path = "../../it/support/request.rs"]
+mod request;
 pub(crate) mod webhook;
 
 use std::{
@@ -17,7 +25,10 @@ use std::{
 pub(crate) use certificates::{GRPC_TLS, HTTPS, certificates};
 pub(crate) use daemon::Daemon;
 pub(crate) use exposition::{Sample, Series, samples};
-pub(crate) use programs::{Tool, cached, node_script, system};
+pub(crate) use listening::{ANY_PORT, Listening};
+pub(crate) use programs::{Tool, cached, node_script, run, system};
+pub(crate) use reply::Reply;
+pub(crate) use request::Request;
 
 /// Bounds a failure, on a busy machine too.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(90);

@@ -1,7 +1,8 @@
 //! Paths of the foreign programs; a missing one fails the test with the command that installs it.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// An argument of `tests/tools/install`.
 #[derive(Debug, Clone, Copy)]
@@ -88,4 +89,25 @@ fn present(tool: Tool, path: PathBuf) -> PathBuf {
         tool.name()
     );
     path
+}
+
+/// Runs a program with `input`; returns what it printed, and fails if it does.
+pub(crate) fn run(command: &mut Command, input: &str) -> String {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {stdout}{stderr}");
+    stdout
 }

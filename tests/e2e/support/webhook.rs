@@ -1,12 +1,11 @@
 //! A webhook receiver that records what Alertmanager sends.
 
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::{io::AsyncReadExt as _, net::TcpStream};
+
+use super::{ANY_PORT, Listening, Reply};
 
 /// Alert and receiver of `Alertmanager::until_flushed`.
 pub(crate) const BARRIER: &str = "Barrier";
@@ -31,27 +30,28 @@ pub(crate) struct Notification {
 /// Listens until it is dropped.
 pub(crate) struct Webhook {
     pub(crate) address: String,
-    received: Arc<Mutex<Vec<Notification>>>,
-    accepting: JoinHandle<()>,
+    listening: Listening<State>,
+}
+
+struct State {
+    started: Instant,
+    received: Vec<Notification>,
 }
 
 impl Webhook {
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let received = Arc::new(Mutex::new(Vec::new()));
-        let started = Instant::now();
-        let shared = Arc::clone(&received);
-        let accepting = tokio::spawn(async move {
-            loop {
-                let (stream, _peer) = listener.accept().await.unwrap();
-                tokio::spawn(serve(stream, started, Arc::clone(&shared)));
-            }
-        });
+        let state = State {
+            started: Instant::now(),
+            received: Vec::new(),
+        };
+        let listening = Listening::start(ANY_PORT, state, |state: &mut State, request| {
+            state.add(&request.body);
+            Reply::ok("")
+        })
+        .await;
         Self {
-            address,
-            received,
-            accepting,
+            address: listening.address.to_string(),
+            listening,
         }
     }
 
@@ -65,8 +65,8 @@ impl Webhook {
     }
 
     fn by(&self, is_match: impl Fn(&str) -> bool) -> Vec<Notification> {
-        let received = self.received.lock().unwrap();
-        let matching = received.iter().filter(|one| is_match(&one.receiver));
+        let state = self.listening.state();
+        let matching = state.received.iter().filter(|one| is_match(&one.receiver));
         matching.cloned().collect()
     }
 
@@ -91,7 +91,6 @@ impl Webhook {
 
 impl Drop for Webhook {
     fn drop(&mut self) {
-        self.accepting.abort();
         if std::thread::panicking() {
             eprintln!("---- notifications ----");
             for one in self.received() {
@@ -111,28 +110,20 @@ impl Drop for Webhook {
     }
 }
 
-async fn serve(mut stream: TcpStream, started: Instant, received: Arc<Mutex<Vec<Notification>>>) {
-    let mut read = Vec::new();
-    while let Some(body) = body(&mut stream, &mut read).await {
-        let at = started.elapsed().as_secs_f64();
-        let message: Value = serde_json::from_slice(&body).unwrap();
+impl State {
+    fn add(&mut self, body: &str) {
+        let at = self.started.elapsed().as_secs_f64();
+        let message: Value = serde_json::from_str(body).unwrap();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let alerts = message["alerts"].as_array().unwrap().iter();
-        received
-            .lock()
-            .unwrap()
-            .extend(alerts.map(|alert| Notification {
-                at,
-                receiver: text(&message["receiver"]),
-                status: text(&alert["status"]),
-                alert_name: text(&alert["labels"]["alertname"]),
-                event_id: text(&alert["labels"]["event_id"]),
-                description: text(&alert["annotations"]["description"]),
-            }));
-        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-        if stream.write_all(response).await.is_err() {
-            return;
-        }
+        self.received.extend(alerts.map(|alert| Notification {
+            at,
+            receiver: text(&message["receiver"]),
+            status: text(&alert["status"]),
+            alert_name: text(&alert["labels"]["alertname"]),
+            event_id: text(&alert["labels"]["event_id"]),
+            description: text(&alert["annotations"]["description"]),
+        }));
     }
 }
 

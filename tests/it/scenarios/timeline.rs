@@ -130,19 +130,6 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
         ),
         ["unchanged"] => Stimulus::Unchanged,
         ["approved", letter] => Stimulus::Approved(EventId::new(&id(letter))),
-        ["accepted"] => Stimulus::Answered(Ok(())),
-        ["refused"] => Stimulus::Answered(Err(refusal())),
-        ["error"] => Stimulus::Answered(Err(error())),
-        ["unanswered"] => Stimulus::Answered(Err(timeout())),
-        ["unsent"] => Stimulus::Answered(Err(RequestError {
-            is_unsent: true,
-            ..timeout()
-        })),
-        ["alerts"] => Stimulus::View(View::Alerts),
-        ["json"] => Stimulus::View(View::Json),
-        ["page"] => Stimulus::View(View::Page),
-        ["words"] => Stimulus::View(View::Words),
-        ["telemetry"] => Stimulus::View(View::Telemetry),
         ["policy", ref words @ ..] => Stimulus::Policy(policy(words)?),
         ["interval", length] => Stimulus::Interval(parse_duration(length).ok()?),
         ["nameless"] => Stimulus::Nameless,
@@ -171,6 +158,36 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
         ["starts", name] => Stimulus::StartsAs(name.to_owned()),
         ["boots"] => Stimulus::Starts { rebooted: true },
         ["look"] => Stimulus::Look,
+        [word] => match answer(word) {
+            Some(result) => Stimulus::Answered(result),
+            None => Stimulus::View(view(word)?),
+        },
+        _ => return None,
+    })
+}
+
+/// How the request of an approval ends.
+fn answer(word: &str) -> Option<Result<(), RequestError>> {
+    Some(match word {
+        "accepted" => Ok(()),
+        "refused" => Err(refusal()),
+        "error" => Err(error()),
+        "unanswered" => Err(timeout()),
+        "unsent" => Err(RequestError {
+            is_unsent: true,
+            ..timeout()
+        }),
+        _ => return None,
+    })
+}
+
+fn view(word: &str) -> Option<View> {
+    Some(match word {
+        "alerts" => View::Alerts,
+        "json" => View::Json,
+        "page" => View::Page,
+        "telemetry" => View::Telemetry,
+        "words" => View::Words,
         _ => return None,
     })
 }

@@ -14,19 +14,19 @@ use super::{Reply, request::Request};
 
 /// On an address that is not the source address of all clients: while a fake restarts, none of them can get its port.
 pub(super) const RESTARTABLE: &str = "127.0.0.2:0";
-pub(super) const ANY_PORT: &str = "127.0.0.1:0";
+pub(crate) const ANY_PORT: &str = "127.0.0.1:0";
 
 /// Listens until it is dropped.
 #[derive(Debug)]
-pub(super) struct Listening<S> {
-    pub(super) address: SocketAddr,
+pub(crate) struct Listening<S> {
+    pub(crate) address: SocketAddr,
     state: Arc<Mutex<S>>,
     respond: fn(&mut S, Request) -> Reply,
     accepting: JoinHandle<()>,
 }
 
 impl<S: Send + 'static> Listening<S> {
-    pub(super) async fn start(
+    pub(crate) async fn start(
         address: &str,
         state: S,
         respond: fn(&mut S, Request) -> Reply,
@@ -50,7 +50,7 @@ impl<S: Send + 'static> Listening<S> {
         self.accepting = tokio::spawn(accept(listener, Arc::clone(&self.state), self.respond));
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, S> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, S> {
         self.state.lock().unwrap()
     }
 }
