@@ -1,4 +1,4 @@
-//! `watch` and `approve`, beside the exporter in a console.
+//! The exporter in a console, and `watch` and `approve` beside it.
 
 use std::{
     fs::{self, File},
@@ -49,7 +49,11 @@ async fn assert_success(mut watch: Child) {
 #[tokio::test]
 async fn watch_ends_by_ctrl_c_or_a_closed_pipe_and_remembers_its_lines() {
     let windows = Windows::start().await;
-    let _exporter = windows.exporter().await;
+    let exporter = windows.exporter().await;
+    let log = exporter.log();
+    assert!(log.contains("message=listening"), "{log}");
+    let metrics = windows.page("/metrics", UP).await;
+    assert!(metrics.contains("azure_scheduled_event_info{"), "{metrics}");
     let path = windows.wine.folder.path().join("lines");
     let printed = async || {
         let stdout = File::create(&path).unwrap();

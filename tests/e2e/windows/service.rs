@@ -3,9 +3,7 @@
 use std::{fs, net::Ipv4Addr, path::Path};
 
 use super::{Ended, WINE_DEADLINE, Wine, exe};
-use crate::support::{
-    Daemon, client, exporter::Exporter, get, samples, wait_until, wait_until_for,
-};
+use crate::support::{client, exporter::Exporter, get, samples, wait_until, wait_until_for};
 
 pub(super) const NAME: &str = "azure-scheduled-events-exporter";
 pub(super) const PROGRAM: &str = r"C:\Program Files\exporter\azure-scheduled-events-exporter.exe";
@@ -234,24 +232,4 @@ async fn windows_service_with_invalid_flags_stops_with_code_64() {
     let events = windows.wine.services_log();
     let event = "err:eventlog:ReportEventW L\"unexpected argument '--bogus' found";
     assert!(events.contains(event), "{events}");
-}
-
-#[tokio::test]
-async fn exporter_runs_in_a_windows_console() {
-    let windows = Windows::start().await;
-    let [url, listen] = windows.flags();
-    let daemon = Daemon::start_with(
-        "console",
-        &windows.wine.program,
-        [PROGRAM, &url, &listen],
-        &windows.wine.variables(),
-        windows.wine.folder.path(),
-    );
-    let metrics = windows.page("/metrics", UP).await;
-    first_seen(&metrics);
-    assert!(
-        daemon.log().contains("message=listening"),
-        "{}",
-        daemon.log()
-    );
 }
