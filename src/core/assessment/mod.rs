@@ -130,14 +130,18 @@ pub(crate) enum Start {
 
 impl Start {
     pub(crate) fn of(tracked: &TrackedEvent, now: Timestamp) -> Self {
-        match (tracked.phase(), tracked.shown.not_before) {
+        let not_before = tracked.shown.not_before;
+        // NotBefore ends that.
+        let is_to_be_approved =
+            tracked.approval.intended_at().is_some() && not_before.is_none_or(|due| due > now);
+        match (tracked.phase(), not_before) {
             (Phase::Advisory | Phase::Ended, _) => Self::Never,
             (Phase::Started, _) => {
                 Self::Started(tracked.running_since().unwrap_or(tracked.first_seen_at))
             }
             (Phase::Scheduled, _) if tracked.approval.is_approved() => Self::Approved,
             (Phase::Scheduled, _) if tracked.approval.may_be_approved() => Self::MayBeApproved,
-            (Phase::Scheduled, _) if tracked.is_before_its_approval(now) => Self::AboutToBeApproved,
+            (Phase::Scheduled, _) if is_to_be_approved => Self::AboutToBeApproved,
             (Phase::Scheduled, Some(not_before)) => Self::NotBefore(not_before),
             (Phase::Scheduled, None) => Self::NotAnnounced,
         }

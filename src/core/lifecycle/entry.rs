@@ -3,41 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    difference::{APPROVAL_MARGIN, Difference, StartChange, is_started},
+    Transition, TransitionKind,
     evidence::{Evidence, explains_boot, outcome},
     saved_state::SavedState,
-    tracked_event::{End, FirstSight, Interruption, Outcome, TrackedEvent},
-    transition::{Transition, TransitionKind},
+    tracked_event::{
+        End, FirstSight, Interruption, Outcome, Phase, Rescheduling, TrackedEvent, push_bounded,
+    },
 };
 use crate::{
     azure::event::{Event, EventScope, Status, VmNames},
-    base::time::{Moment, MonotonicTime},
+    base::time::{Moment, MonotonicTime, Timestamp},
     core::approval::ApprovalStep,
 };
 
-/// A pending event that the last document lacked, which may not be its end.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Absence {
-    /// The first document without it.
-    pub(super) since: MonotonicTime,
-    /// How long it stays pending; `None` while an unreadable entry has its id.
-    pub(super) until: Option<MonotonicTime>,
-}
-
-impl Absence {
-    pub(super) fn is_over(self, now: Moment) -> bool {
-        self.until.is_some_and(|until| until <= now.monotonic)
-    }
-}
-
-/// What is known about the time before the document with an event.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sight {
-    /// How an event that is Started in it is first seen.
-    pub(super) started: FirstSight,
-    /// For the end of an event whose id becomes another one.
-    pub(super) evidence: Evidence,
-}
+/// An event that starts by less than this before its `NotBefore` is not taken for approved: the clocks of this VM and
+/// of Azure differ.
+const APPROVAL_MARGIN: Duration = Duration::from_secs(10);
 
 /// A tracked event, and what only the tracker needs.
 #[derive(Debug, Clone)]
@@ -47,7 +28,8 @@ pub(super) struct TrackerEntry {
     pub(super) due_at: Option<MonotonicTime>,
     /// Restored from a state that may be another VM's: the identity of this VM is not known yet.
     pub(super) may_be_foreign: bool,
-    pub(super) absence: Option<Absence>,
+    /// When it ends if documents go on to lack it; `None` while an unreadable entry has its id.
+    pub(super) kept_until: Option<MonotonicTime>,
 }
 
 impl TrackerEntry {
@@ -55,19 +37,19 @@ impl TrackerEntry {
     pub(super) fn begin(
         event: &Event,
         scope: EventScope,
-        sight: Sight,
+        first_sight: FirstSight,
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) -> Self {
         let mut tracked = TrackedEvent::begin(event.clone(), scope, now);
         if is_started(event) {
-            tracked.first_sight = sight.started;
+            tracked.first_sight = first_sight;
         }
         let mut entry = Self {
             tracked: Arc::new(tracked),
             due_at: event.not_before.map(|due| due.on_monotonic_clock(now)),
             may_be_foreign: false,
-            absence: None,
+            kept_until: None,
         };
         transitions.push(entry.transition(TransitionKind::Announced, now));
         if is_started(event) {
@@ -100,9 +82,7 @@ impl TrackerEntry {
         Self {
             due_at: due.map(|due| due.on_monotonic_clock(now)),
             may_be_foreign: saved.owner().is_some(),
-            absence: event
-                .missing_since
-                .map(|since| Absence { since, until: None }),
+            kept_until: None,
             tracked: event,
         }
     }
@@ -190,11 +170,11 @@ impl TrackerEntry {
         event: &Event,
         is_contradicted: bool,
         vm: VmNames<'_>,
-        sight: Sight,
+        evidence: Evidence,
         at: Moment,
         transitions: &mut Vec<Transition>,
     ) {
-        self.absence = None;
+        self.kept_until = None;
         if self.tracked.is_contradicted != is_contradicted {
             self.tracked_mut().is_contradicted = is_contradicted;
         }
@@ -203,9 +183,9 @@ impl TrackerEntry {
         let is_other = self.tracked.shown.is_advisory() != revised.is_advisory();
         // A document that contradicts itself does not end the event.
         if is_other && !(self.tracked.is_contradicted && self.tracked.is_pending()) {
-            return self.become_other(event, revised, scope, sight, at, transitions);
+            return self.become_other(event, revised, scope, evidence, at, transitions);
         }
-        if self.tracked.last_listed_at.is_some() {
+        if self.tracked.missing_since.is_some() || self.tracked.last_listed_at.is_some() {
             let tracked = self.tracked_mut();
             (tracked.last_listed_at, tracked.missing_since) = (None, None);
         }
@@ -216,54 +196,115 @@ impl TrackerEntry {
         let was_scope = self.tracked.scope;
         self.set_scope(scope, at);
         self.see_status(event, at);
-        let difference =
-            Difference::between(&self.tracked, event, revised.clone(), self.due_at, at);
-        if let Some(difference) = difference {
-            self.apply(difference, was_scope, at, transitions);
-        } else if self.tracked.shown != revised {
-            self.tracked_mut().shown = revised;
-        }
+        self.revise(event, revised, was_scope, at, transitions);
     }
 
-    fn apply(
+    /// Another version of the event, in which undocumented members alone are no change: they may differ in each document.
+    fn revise(
         &mut self,
-        difference: Difference,
+        event: &Event,
+        revised: Event,
         was_scope: EventScope,
         at: Moment,
         transitions: &mut Vec<Transition>,
     ) {
+        let was = &self.tracked.shown;
+        let known = Event {
+            unknown_members: was.unknown_members.clone(),
+            is_duration_unknown: was.is_duration_unknown,
+            ..revised.clone()
+        };
+        if known == *was {
+            if revised != *was {
+                self.tracked_mut().shown = revised;
+            }
+            return;
+        }
+        // Status and NotBefore have transitions of their own.
+        let amended = Event {
+            status: was.status.clone(),
+            not_before: was.not_before,
+            ..known
+        };
+        let is_amended = amended != *was;
+        let is_brought_forward = self.is_brought_forward(event, at);
+        let starts = is_started(&revised) && self.tracked.phase() != Phase::Started;
+        let is_first_start = starts && self.tracked.started_at.is_none();
+        let (was, rescheduling) = self.replace_shown(revised, at);
+        let changes = [
+            is_amended.then_some(TransitionKind::Amended { was_scope }),
+            rescheduling.map(TransitionKind::Rescheduled),
+        ];
+        let changes = changes.into_iter().flatten();
+        transitions.extend(changes.map(|kind| self.transition(kind, at)));
+        if is_brought_forward {
+            transitions.push(self.approved_by_evidence(at));
+        }
+        if is_first_start {
+            transitions.push(self.start(at));
+            return;
+        }
+        if starts {
+            self.tracked_mut().started_at = Some(self.tracked.time(at));
+        }
+        if self.tracked.shown.status != was.status {
+            let kind = TransitionKind::StatusChanged(was.status);
+            transitions.push(self.transition(kind, at));
+        }
+    }
+
+    /// Returns the former version, and the change of its `NotBefore`.
+    fn replace_shown(&mut self, revised: Event, at: Moment) -> (Event, Option<Rescheduling>) {
         let now = self.tracked.time(at);
         let tracked = self.tracked_mut();
         tracked.was_imminent = tracked.has_been_imminent(at.wall);
         let is_urgent_restart = tracked.urgent_type.restarts_vm() && tracked.was_imminent;
-        let was = std::mem::replace(&mut tracked.shown, difference.event);
+        let was = std::mem::replace(&mut tracked.shown, revised);
         tracked.changed_at = now;
         tracked.times_changed = tracked.times_changed.saturating_add(1);
         tracked.record_former_kind(was.kind());
         if !is_urgent_restart {
             tracked.urgent_type = tracked.shown.event_type.clone();
         }
-        if let Some(rescheduling) = difference.rescheduling {
-            tracked.reschedule(rescheduling);
+        let (from, to) = (was.not_before, tracked.shown.not_before);
+        let to = to.filter(|to| from != Some(*to));
+        let rescheduling = to.map(|to| Rescheduling { at: now, from, to });
+        if let Some(rescheduling) = rescheduling {
+            push_bounded(&mut tracked.reschedulings, rescheduling);
             self.due_at = Some(rescheduling.to.on_monotonic_clock(at));
         }
-        if difference.is_amended {
-            transitions.push(self.transition(TransitionKind::Amended { was_scope }, at));
+        (was, rescheduling)
+    }
+
+    /// Whether the new version of a scheduled event shows that it was approved, which this exporter did not know: by
+    /// somebody else, or by an approval of this exporter that had no answer.
+    ///
+    /// An event is guaranteed not to start before `NotBefore` unless it is approved earlier
+    /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). So it was approved
+    /// where it has started, or may start about now, before the `NotBefore` that was announced last. Both clocks must
+    /// show that: the wall clock may have been set back. A Spot eviction is not approved but carried out, with a
+    /// best-effort notice.
+    fn is_brought_forward(&self, event: &Event, now: Moment) -> bool {
+        let tracked = &self.tracked;
+        let is_known_scheduled =
+            tracked.phase() == Phase::Scheduled && tracked.shown.status == Status::Scheduled;
+        if tracked.approval.is_approved()
+            || !event.starts_early_if_approved()
+            || !is_known_scheduled
+            || tracked.is_contradicted
+        {
+            return false;
         }
-        if let Some(rescheduling) = difference.rescheduling {
-            transitions.push(self.transition(TransitionKind::Rescheduled(rescheduling), at));
-        }
-        if difference.is_brought_forward {
-            transitions.push(self.approved_by_evidence(at));
-        }
-        match difference.start {
-            StartChange::None => {}
-            StartChange::First => transitions.push(self.start(at)),
-            StartChange::Again => self.tracked_mut().started_at = Some(now),
-        }
-        if let Some(was) = difference.former_status {
-            transitions.push(self.transition(TransitionKind::StatusChanged(was), at));
-        }
+        let about_now = now.after(APPROVAL_MARGIN);
+        let is_later = |due: Option<Timestamp>| due.is_some_and(|due| due > about_now.wall);
+        let is_before_its_time = is_later(tracked.shown.not_before)
+            && self.due_at.is_some_and(|due| due > about_now.monotonic);
+        let may_run = match event.status {
+            Status::Started => true,
+            Status::Scheduled => event.not_before.is_some() && !is_later(event.not_before),
+            Status::Advisory | Status::Other(_) => false,
+        };
+        is_before_its_time && may_run
     }
 
     /// A document shows that the event was approved. A refused attempt of this exporter did not approve it; one without
@@ -329,12 +370,16 @@ impl TrackerEntry {
         event: &Event,
         revised: Event,
         scope: EventScope,
-        sight: Sight,
+        evidence: Evidence,
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) {
         if self.tracked.is_pending() {
-            let outcome = outcome(&self.tracked, sight.evidence, now);
+            let unwatched = Evidence {
+                was_watched: false,
+                ..evidence
+            };
+            let outcome = outcome(&self.tracked, unwatched, now);
             transitions.push(self.end(outcome, now));
         }
         let scope = self.tracked.scope.revised(scope);
@@ -346,10 +391,15 @@ impl TrackerEntry {
         };
         let was = Arc::clone(&self.tracked);
         let may_be_foreign = self.may_be_foreign;
-        *self = Self::begin(&other, scope, sight, now, transitions);
+        *self = Self::begin(&other, scope, evidence.first_sight, now, transitions);
         self.may_be_foreign = may_be_foreign;
         let tracked = self.tracked_mut();
         tracked.former_kinds.clone_from(&was.former_kinds);
         tracked.record_former_kind(was.shown.kind());
     }
+}
+
+/// An advisory never starts.
+fn is_started(event: &Event) -> bool {
+    event.status == Status::Started && !event.is_advisory()
 }

@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use super::{
-    entry::TrackerEntry,
     poll_state::{PollState, WARM_UP},
-    tracked_event::{Outcome, TrackedEvent},
+    tracked_event::{FirstSight, Outcome, TrackedEvent},
 };
 use crate::{
     azure::{
@@ -25,7 +24,6 @@ const UNKNOWN_DURATION: Duration = Duration::from_secs(10);
 /// one that went down earlier.
 const MAX_DOWN_EARLY: Duration = Duration::from_mins(1);
 
-/// What becomes of an event that the document lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It stays pending, if documents go on to lack it: without an end where an unreadable entry has its id.
@@ -35,8 +33,8 @@ pub(super) enum Fate {
     End(Outcome),
 }
 
-/// What is known about the time before a document.
-#[derive(Debug, Clone, Copy)]
+/// What is known about the time before a document; by default nothing.
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Evidence {
     /// The last document.
     pub(super) last_document: Option<Moment>,
@@ -45,6 +43,8 @@ pub(super) struct Evidence {
     /// No start can have been missed between the two documents.
     pub(super) was_watched: bool,
     pub(super) warm_up_until: Option<MonotonicTime>,
+    /// How an event that is Started in the document is first seen.
+    pub(super) first_sight: FirstSight,
 }
 
 impl Evidence {
@@ -54,42 +54,32 @@ impl Evidence {
             max_gap: poll.max_gap(),
             was_watched: poll.is_watched(now) && !was_interrupted,
             warm_up_until: poll.warm_up_until.filter(|until| now.monotonic < *until),
-        }
-    }
-
-    /// Nothing is known about the time before.
-    pub(super) fn none() -> Self {
-        Self {
-            last_document: None,
-            max_gap: Duration::ZERO,
-            was_watched: false,
-            warm_up_until: None,
+            first_sight: FirstSight::default(),
         }
     }
 }
 
-/// An unreadable entry keeps the event whose id it has and, if it has none, every event for a minute. In the warm-up,
+/// `due_at` is its `NotBefore`. An unreadable entry keeps the event whose id it has and, if it has none, every event for a minute. In the warm-up,
 /// an empty document only ends an event that may have started, or that a document since its beginning has listed.
 pub(super) fn fate(
-    entry: &TrackerEntry,
+    event: &TrackedEvent,
+    due_at: Option<MonotonicTime>,
     document: &Document,
     mut evidence: Evidence,
     now: Moment,
 ) -> Fate {
-    let event = &entry.tracked;
     if document.unreadable.ids.contains(&event.shown.id) {
         return Fate::Keep { until: None };
     }
     let until = if document.unreadable.has_unidentified {
-        let since = entry.absence.map_or(now.monotonic, |absence| absence.since);
-        since + MAX_UNIDENTIFIED
+        event.missing_since.unwrap_or(now.monotonic) + MAX_UNIDENTIFIED
     } else {
         match evidence.warm_up_until.filter(|_| document.has_no_events()) {
             Some(until) if !event.may_have_started(now.wall) => {
                 let since = until - WARM_UP;
                 let listed = event.last_listed_at.or(evidence.last_document);
                 // At its NotBefore it may have started, also if the document stays the same until then.
-                let due_at = entry.due_at.filter(|_| !event.shown.is_advisory());
+                let due_at = due_at.filter(|_| !event.shown.is_advisory());
                 if listed.is_some_and(|last| last.monotonic >= since) {
                     now.monotonic
                 } else {

@@ -23,27 +23,125 @@
 //! an event ends once each time that it was announced or returned;
 //! no duration is negative, whatever the clocks do.
 
-mod difference;
 mod entry;
 mod evidence;
 mod poll_state;
 mod saved_state;
 mod tracked_event;
 mod tracker;
-mod transition;
+
+use std::{sync::Arc, time::Duration};
 
 pub(crate) use poll_state::WARM_UP;
 pub use poll_state::{PollFailure, PollState};
 pub use saved_state::{SavedCursor, SavedJournal, SavedState};
+use serde::{Deserialize, Serialize};
 pub(crate) use tracked_event::IMMINENT_SECONDS;
 pub use tracked_event::{
     End, FirstSight, Interruption, Outcome, Phase, Rescheduling, TrackedEvent,
 };
 pub use tracker::Tracker;
-pub use transition::{Transition, TransitionKind};
+
+use crate::{
+    azure::event::{EventScope, Status},
+    base::time::Moment,
+};
 
 /// How long an event that has ended or has left this VM stays in the snapshot, so that every scraper sees its end.
-pub(crate) const ENDED_RETENTION: std::time::Duration = std::time::Duration::from_mins(10);
+pub(crate) const ENDED_RETENTION: Duration = Duration::from_mins(10);
 /// How long an event is kept after its end for those that could not be told of it: the alert of a restart fires for two
 /// hours without another message.
-pub(crate) const PAST_RETENTION: std::time::Duration = std::time::Duration::from_hours(2);
+pub(crate) const PAST_RETENTION: Duration = Duration::from_hours(2);
+
+/// A change of an event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transition {
+    pub at: Moment,
+    pub kind: TransitionKind,
+    /// The event after the change.
+    pub tracked: Arc<TrackedEvent>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TransitionKind {
+    /// A document has it for the first time, or for the first time as maintenance after an advisory of the same id.
+    Announced,
+    Started,
+    /// Its `NotBefore` changed, or was given for the first time.
+    Rescheduled(Rescheduling),
+    /// Its status changed otherwise than from Scheduled to Started; the value is the former status.
+    StatusChanged(Status),
+    /// Its type, resources, duration, description or source changed.
+    Amended {
+        /// Whether it named this VM before the change.
+        was_scope: EventScope,
+    },
+    /// IMDS accepted the approval of this exporter.
+    Approved,
+    /// The document shows that it was approved, but this exporter sent no approval.
+    ApprovedElsewhere,
+    /// This VM was interrupted while it was pending.
+    Interrupted(Interruption),
+    Ended(Outcome),
+    /// It had ended, and a document has it again.
+    Returned {
+        /// Whether it named this VM before. A change of that follows as [`Self::Amended`].
+        was_scope: EventScope,
+    },
+}
+
+impl Transition {
+    /// What it changes for this VM, with the time of each: nothing if the event names other VMs. An event that was found
+    /// to name this VM after it was first seen has its announcement, start and end so far.
+    pub(crate) fn own_changes(&self) -> Vec<(TransitionKind, Moment)> {
+        let tracked = self.tracked.as_ref();
+        let is_own = tracked.scope == EventScope::Own;
+        let was_own = match self.kind {
+            TransitionKind::Amended { was_scope } => was_scope == EventScope::Own,
+            // The change of scope in the same document has a transition of its own.
+            TransitionKind::Returned { was_scope } if was_scope != EventScope::Own => {
+                return Vec::new();
+            }
+            _ => is_own,
+        };
+        match (was_own, is_own) {
+            (true, _) => vec![(self.kind.clone(), self.at)],
+            (false, false) => Vec::new(),
+            (false, true) => {
+                let started_at = tracked.started_at;
+                let started = started_at.map(|at| (TransitionKind::Started, at));
+                let ended = tracked.end;
+                let ended = ended.map(|end| (TransitionKind::Ended(end.outcome), end.at));
+                let before = tracked.time(self.at);
+                let earlier = started
+                    .into_iter()
+                    .chain(ended)
+                    .filter(|(_, at)| *at < before);
+                let announced = (TransitionKind::Announced, tracked.first_seen_at);
+                let changes = [announced].into_iter().chain(earlier);
+                changes
+                    .map(|(kind, at)| (kind, tracked.moment(at)))
+                    .collect()
+            }
+        }
+    }
+}
+
+impl TransitionKind {
+    /// The value of `transition` in the log.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Announced => "announced",
+            Self::Started => "started",
+            Self::Rescheduled(_) => "rescheduled",
+            Self::StatusChanged(_) => "status changed",
+            Self::Amended { .. } => "amended",
+            Self::Approved => "approved",
+            Self::ApprovedElsewhere => "approved elsewhere",
+            Self::Interrupted(_) => "interrupted",
+            Self::Ended(_) => "ended",
+            Self::Returned { .. } => "returned",
+        }
+    }
+}

@@ -234,23 +234,6 @@ impl TrackedEvent {
         self.scope == EventScope::Own && is_alone && !self.shown.has_more_resources
     }
 
-    pub(crate) fn has_left_vm(&self, was_scope: EventScope) -> bool {
-        was_scope == EventScope::Own && self.scope != EventScope::Own
-    }
-
-    /// True for an event that has not started and counts as due before its `NotBefore`: it is approved, or this
-    /// exporter is about to approve it.
-    pub(crate) fn is_due_by_approval(&self) -> bool {
-        self.phase() == Phase::Scheduled
-            && (self.approval.intended_at().is_some() || self.approval.may_be_approved())
-    }
-
-    /// This exporter, or the first VM in `Resources`, is about to approve it. `NotBefore` ends that.
-    pub(crate) fn is_before_its_approval(&self, now: Timestamp) -> bool {
-        let is_early = self.shown.not_before.is_none_or(|due| due > now);
-        is_early && self.is_due_by_approval() && !self.approval.may_be_approved()
-    }
-
     /// Seconds until `NotBefore`: negative when overdue, zero once started. `None` without a `NotBefore`, after the
     /// end, and for an advisory, which has no deadline.
     pub(crate) fn countdown_seconds(&self, now: Timestamp) -> Option<f64> {
@@ -326,11 +309,6 @@ impl TrackedEvent {
         self.first_sight == FirstSight::StartUnseen && self.started_at == Some(self.first_seen_at)
     }
 
-    pub(super) fn reschedule(&mut self, rescheduling: Rescheduling) {
-        self.shown.not_before = Some(rescheduling.to);
-        push_bounded(&mut self.reschedulings, rescheduling);
-    }
-
     /// To be called after another version of the event, or another event of its id, has replaced it.
     pub(super) fn record_former_kind(&mut self, was: EventKind) {
         self.former_kinds.retain(|kind| *kind != was);
@@ -346,7 +324,7 @@ impl TrackedEvent {
 }
 
 /// Keeps the first, which is the announcement, and the newest.
-fn push_bounded<T>(kept: &mut Vec<T>, newest: T) {
+pub(super) fn push_bounded<T>(kept: &mut Vec<T>, newest: T) {
     if kept.len() >= MAX_KEPT {
         kept.remove(1);
     }

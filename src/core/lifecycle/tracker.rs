@@ -8,13 +8,12 @@ use std::{
 };
 
 use super::{
-    PAST_RETENTION,
-    entry::{Absence, Sight, TrackerEntry},
+    PAST_RETENTION, Transition, TransitionKind,
+    entry::TrackerEntry,
     evidence::{Evidence, Fate, fate, outcome},
     poll_state::PollState,
     saved_state::SavedState,
     tracked_event::{FirstSight, Interruption, TrackedEvent},
-    transition::{Transition, TransitionKind},
 };
 use crate::{
     azure::{
@@ -87,20 +86,19 @@ impl Tracker {
         now: Moment,
     ) -> Vec<Transition> {
         let vm = vm.into();
-        let evidence = Evidence::new(&self.poll, self.was_interrupted, now);
-        let sight = Sight {
-            started: self.first_sight_of_started(document, now),
-            evidence: Evidence {
-                was_watched: false,
-                ..evidence
-            },
+        let evidence = Evidence {
+            first_sight: self.first_sight_of_started(document, now),
+            ..Evidence::new(&self.poll, self.was_interrupted, now)
         };
         let listed: Listed<'_> = document.events.iter().map(|it| (&it.id, it)).collect();
         let mut transitions = Vec::new();
         transitions.extend(self.entries.iter_mut().filter_map(|(id, entry)| {
             let is_over = match listed.get(id) {
                 Some(event) => event.status != Status::Scheduled,
-                None => matches!(fate(entry, document, evidence, now), Fate::End(_)),
+                None => {
+                    let fate = fate(&entry.tracked, entry.due_at, document, evidence, now);
+                    matches!(fate, Fate::End(_))
+                }
             };
             entry.record_boot(is_over, now)
         }));
@@ -109,7 +107,7 @@ impl Tracker {
             let is_contradicted = document.contradicted.contains(&event.id);
             let known = self.entries.get_mut(&event.id);
             if let Some(entry) = known.filter(|entry| entry.is_shown(self.retention, now)) {
-                entry.update(event, is_contradicted, vm, sight, now, &mut transitions);
+                entry.update(event, is_contradicted, vm, evidence, now, &mut transitions);
                 entry.set_reported(event, is_contradicted);
                 if event.source.is_none() && entry.tracked.shown.source == Some(Source::User) {
                     let id = excerpt(event.id.as_str());
@@ -118,7 +116,7 @@ impl Tracker {
                 }
             } else {
                 let scope = event.scope(vm);
-                let sight = self.sight_of_new(event, sight, &listed);
+                let sight = self.first_sight(event, evidence.first_sight, &listed);
                 let mut new = TrackerEntry::begin(event, scope, sight, now, &mut transitions);
                 new.set_reported(event, is_contradicted);
                 self.entries.insert(event.id.clone(), new);
@@ -147,17 +145,16 @@ impl Tracker {
 
     /// An event may be the continuation of one of its type that is gone: Microsoft's mock server gives it another id when
     /// it starts.
-    fn sight_of_new(&self, event: &Event, sight: Sight, listed: &Listed<'_>) -> Sight {
+    fn first_sight(&self, event: &Event, started: FirstSight, listed: &Listed<'_>) -> FirstSight {
         let is_continued = |(id, entry): (&EventId, &TrackerEntry)| {
             let was = &entry.tracked;
             was.is_pending() && was.shown.event_type == event.event_type && !listed.contains_key(id)
         };
-        match sight.started {
-            FirstSight::StartedUnannounced if self.entries.iter().any(is_continued) => Sight {
-                started: FirstSight::Started,
-                ..sight
-            },
-            _ => sight,
+        match started {
+            FirstSight::StartedUnannounced if self.entries.iter().any(is_continued) => {
+                FirstSight::Started
+            }
+            started => started,
         }
     }
 
@@ -175,16 +172,15 @@ impl Tracker {
             .iter_mut()
             .filter(|(_, it)| it.tracked.is_pending());
         for (_, entry) in pending.filter(|(id, _)| !listed.contains_key(id)) {
-            match fate(entry, document, evidence, now) {
+            match fate(&entry.tracked, entry.due_at, document, evidence, now) {
                 Fate::End(outcome) => transitions.push(entry.end(outcome, now)),
                 Fate::Keep { until } => {
-                    if entry.tracked.last_listed_at.is_none() {
+                    entry.kept_until = until;
+                    if entry.tracked.missing_since.is_none() {
                         let tracked = entry.tracked_mut();
-                        tracked.last_listed_at = evidence.last_document;
+                        tracked.last_listed_at = tracked.last_listed_at.or(evidence.last_document);
                         tracked.missing_since = Some(now.monotonic);
                     }
-                    let since = entry.absence.map_or(now.monotonic, |absence| absence.since);
-                    entry.absence = Some(Absence { since, until });
                 }
             }
         }
@@ -199,7 +195,7 @@ impl Tracker {
         }
         let surplus = surplus.into_iter();
         transitions.extend(surplus.map(|entry| {
-            let outcome = outcome(&entry.tracked, Evidence::none(), now);
+            let outcome = outcome(&entry.tracked, Evidence::default(), now);
             entry.end(outcome, now)
         }));
         let detail =
@@ -215,7 +211,8 @@ impl Tracker {
     /// The last document still holds (304). Events that it lacks, and that did not end with it, end after a while.
     pub(crate) fn document_unchanged(&mut self, now: Moment) -> Vec<Transition> {
         let is_over = |entry: &&mut TrackerEntry| {
-            entry.tracked.is_pending() && entry.absence.is_some_and(|absence| absence.is_over(now))
+            entry.tracked.is_pending()
+                && entry.kept_until.is_some_and(|until| until <= now.monotonic)
         };
         let evidence = Evidence::new(&self.poll, self.was_interrupted, now);
         let over = self.entries.values_mut().filter(is_over);
@@ -366,9 +363,9 @@ fn surplus_missing(
 ) -> Vec<&mut TrackerEntry> {
     let mut missing: Vec<_> = entries
         .values_mut()
-        .filter(|entry| entry.tracked.is_pending() && entry.absence.is_some())
+        .filter(|entry| entry.tracked.is_pending() && entry.tracked.missing_since.is_some())
         .collect();
-    missing.sort_by_key(|entry| Reverse(entry.absence.map(|absence| absence.since)));
+    missing.sort_by_key(|entry| Reverse(entry.tracked.missing_since));
     let sizes = missing.iter().map(|entry| entry.tracked.text_bytes());
     let fitting = fitting(sizes, MAX_EVENTS.saturating_sub(present));
     missing.into_iter().skip(fitting).rev().collect()

@@ -30,7 +30,7 @@ use super::{
     resource::scope,
 };
 use crate::{
-    azure::event::{Event, Member},
+    azure::event::{Event, EventScope, Member},
     base::{label::label_values, text::sanitize, time::Timestamp},
     core::{
         approval::ApprovalStep,
@@ -78,9 +78,9 @@ pub fn spans(transition: &Transition, vm: &str) -> Vec<SpanData> {
         TransitionKind::Announced => vec![announced(tracked, vm)],
         TransitionKind::Started => notice(tracked, vm).into_iter().collect(),
         TransitionKind::Ended(_) => ended(tracked, vm),
-        TransitionKind::Amended { was_scope } if tracked.has_left_vm(was_scope) => {
-            completed(tracked, vm, tracked.time(at))
-        }
+        TransitionKind::Amended {
+            was_scope: EventScope::Own,
+        } if tracked.scope != EventScope::Own => completed(tracked, vm, tracked.time(at)),
         _ => Vec::new(),
     };
     transition
