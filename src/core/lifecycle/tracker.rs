@@ -93,13 +93,13 @@ impl Tracker {
         let listed: Listed<'_> = document.events.iter().map(|it| (&it.id, it)).collect();
         let mut transitions = Vec::new();
         transitions.extend(self.entries.iter_mut().filter_map(|(id, entry)| {
-            let is_over = match listed.get(id) {
-                Some(event) => event.status != Status::Scheduled,
-                None => {
+            let is_over = listed.get(id).map_or_else(
+                || {
                     let fate = fate(&entry.tracked, entry.due_at, document, evidence, now);
                     matches!(fate, Fate::End(_))
-                }
-            };
+                },
+                |event| event.status != Status::Scheduled,
+            );
             entry.record_boot(is_over, now)
         }));
         self.anomalies = Anomalies::default();
