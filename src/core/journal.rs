@@ -1,8 +1,5 @@
-//! The journal: everything that readers are told about events, each entry with a number. Pure.
-//!
-//! Spans and log records, `/api/v1/transitions` and `watch` are made of the same entries. Readers use those in memory;
-//! the file beside the state (`outputs::state`) is a copy that is read once, at the start, so that the numbers go on over
-//! a restart.
+//! The journal: everything that readers are told about events, each entry with a number. Pure. The file beside the state
+//! is a copy that is read once, at the start, so that the numbers go on over a restart.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -17,8 +14,8 @@ use crate::{
     base::{json, time::Timestamp},
 };
 
-/// Bytes of the entries that are kept about events that name or may name this VM. The events of a large placement group
-/// must not displace what is not sent yet, so the others have a bound of their own.
+/// Bytes of the entries about events that name or may name this VM. The events of a large placement group must not
+/// displace them, so the others have a bound of their own.
 const MAX_OWN_BYTES: usize = 2 << 20;
 const MAX_OTHER_BYTES: usize = 1 << 20;
 /// The longest line of an entry. A longer one has only a part of the names of VMs.
@@ -136,7 +133,6 @@ impl Default for Journal {
 }
 
 impl Journal {
-    /// An empty journal of this VM.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         Self {
             id: id.into(),
@@ -150,8 +146,7 @@ impl Journal {
         }
     }
 
-    /// Continues the journal of an earlier process with what is left of it. The entries that its file lost count as
-    /// dropped.
+    /// Entries that the file of an earlier process lost count as dropped.
     pub fn restore(saved: &SavedJournal, mut dropped: u64, entries: Vec<Entry>) -> Self {
         let last = entries.last().map_or(0, |entry| entry.number);
         if last < saved.newest {
@@ -191,13 +186,11 @@ impl Journal {
         }
     }
 
-    /// The entries with a higher number.
     pub fn after(&self, number: u64) -> impl Iterator<Item = &Arc<Entry>> {
         let from = self.entries.partition_point(|entry| entry.number <= number);
         self.entries.range(from..)
     }
 
-    /// `None` if it is not kept.
     pub fn get(&self, number: u64) -> Option<&Arc<Entry>> {
         let found = self.after(number.checked_sub(1)?).next();
         found.filter(|entry| entry.number == number)
@@ -223,7 +216,6 @@ impl Journal {
         dropped
     }
 
-    /// Drops the oldest entries beyond the bound.
     fn drop_surplus(&mut self, is_ours: bool, max: usize) -> Vec<Arc<Entry>> {
         let bytes = |entries: &VecDeque<Arc<Entry>>| -> usize {
             let counted = entries.iter().filter(|entry| entry.is_ours() == is_ours);

@@ -1,24 +1,17 @@
 //! Detects pauses of this VM, and measures how long it was interrupted.
 //!
-//! While an event that names this VM can interrupt it soon, the event loop ticks every [`PERIOD`]. A late tick shows a
-//! gap. If the monotonic clock continued during the interruption, the gap is on it, and is taken as it is.
+//! While an event that names this VM can interrupt it soon, the event loop ticks every [`PERIOD`], and a late tick shows
+//! a gap. While such an event is pending further ahead, only the time by which the wait before a poll lasted longer than
+//! asked for counts: it is too short by up to one poll interval, and never too long.
 //!
-//! While such an event is pending further ahead, nothing wakes the process for this. Then only the time by which the
-//! wait before a poll lasted longer than asked for counts. What the monotonic clock shows of an interruption is too
-//! short by the rest of that wait, up to one poll interval. It is never too long: the time of a request does not count.
+//! While Azure pauses a VM, its clocks can stop, and the wall clock is then corrected
+//! (<https://learn.microsoft.com/azure/virtual-machines/linux/time-sync>). So a step of the wall clock against the
+//! monotonic clock counts up to `MAX_CLOCK_STEP`: Azure pauses a VM for less than 10 seconds, rarely for about 30
+//! (<https://learn.microsoft.com/azure/virtual-machines/maintenance-and-updates>). The time for which the process waited
+//! for a processor is subtracted, and a gap in which it was stopped does not count.
 //!
-//! While Azure pauses a VM, its clocks can stop, and the wall clock is then corrected by the length of the pause
-//! (<https://learn.microsoft.com/azure/virtual-machines/linux/time-sync>). This looks like any other correction of the
-//! clock, so a step of the wall clock against the monotonic clock counts up to `MAX_CLOCK_STEP`: Azure pauses a VM for
-//! less than 10 seconds, rarely for about 30
-//! (<https://learn.microsoft.com/azure/virtual-machines/maintenance-and-updates>). With a larger step, also that of a
-//! suspended or hibernated VM, only the gap on the monotonic clock counts: the one that stops while the VM is suspended.
-//!
-//! A process that waits for a processor, or is stopped, ticks late too. Neither interrupts the VM: the time that it
-//! waited is subtracted, and a gap with a stop does not count.
-//!
-//! A correction of up to a minute that is taken for a pause is the smaller error: an interruption is no evidence that
-//! an event ran. It only makes the outcome of an event that disappears beside it unknown, in place of cancelled.
+//! A small correction that is taken for a pause does little harm: the outcome of an event that disappears beside it is
+//! unknown, in place of cancelled.
 
 use std::time::Duration;
 
@@ -41,15 +34,12 @@ const MAX_CLOCK_STEP: Duration = Duration::from_mins(1);
 pub struct ProcessDelay {
     /// The time that it waited for a processor, ready to run.
     pub waited: Duration,
-    /// It was stopped, and continued.
     pub was_stopped: bool,
 }
 
-/// The last tick.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PauseDetector {
     last: Option<Moment>,
-    /// The delays since then.
     delay: ProcessDelay,
 }
 
@@ -80,18 +70,16 @@ impl PauseDetector {
         interruption(length, now.wall.before(took)).filter(|_| !delay.was_stopped)
     }
 
-    /// The process was delayed since the last tick.
     pub(crate) fn delay(&mut self, delay: ProcessDelay) {
         self.delay.waited = self.delay.waited.saturating_add(delay.waited);
         self.delay.was_stopped |= delay.was_stopped;
     }
 
-    /// There are no ticks any more: the next one starts a new measurement.
+    /// The next tick starts a new measurement.
     pub(crate) fn stop_ticks(&mut self) {
         self.last = None;
     }
 
-    /// Nothing is measured any more.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }

@@ -10,7 +10,6 @@ pub use self::{
 };
 use crate::base::{label::label_values, time::Timestamp};
 
-/// What this exporter does about the approval of an event, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalDecision {
     /// It is approved once a load balancer had the time to drain this VM.
@@ -51,14 +50,12 @@ pub enum ApprovalDecision {
         error: Box<str>,
         /// An attempt had no answer, or a 5xx.
         may_be_accepted: bool,
-        /// The earliest time of the next attempt.
         retry_at: Timestamp,
     },
     Withheld(SkipReason),
 }
 
 label_values! {
-    /// The flag that allows an approval.
     pub enum ApprovalReason {
         UserEvent = "user_event", "a user requested it (--approve.user-events)";
         GroupEvent = "group_event", "a user requested it (--approve.user-events, --approve.for=group)";
@@ -67,7 +64,6 @@ label_values! {
 }
 
 label_values! {
-    /// Why an event is not approved.
     pub enum SkipReason {
         Off = "off", "Approvals are off. The event starts at NotBefore, or earlier if someone approves it";
         OffAndDue = "off", "Approvals are off. The event has no NotBefore and may start at any moment";

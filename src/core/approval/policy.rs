@@ -1,13 +1,11 @@
 //! The policy that decides whether to approve an event.
 //!
 //! An approval lets Azure start the event before its `NotBefore`, on **every** VM that it names. It cannot be revoked.
-//! So nothing is approved without a flag, no event with unknown resources, source, type or duration, and no event about
-//! which documents contradict themselves or each other. The name of this VM must be certain.
+//! So nothing is approved without a flag, no Preempt or Terminate, and no event with unknown resources, source, type or
+//! duration, or about which documents contradict each other. The name of this VM must be certain.
 //!
 //! The request, and the 9 seconds of Microsoft's sample:
 //! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#start-an-event>.
-//!
-//! Invariants: the decision is a function of the arguments, and a Preempt or Terminate is never approved.
 
 use std::{fmt, time::Duration};
 
@@ -23,10 +21,8 @@ use crate::{
     },
 };
 
-/// The default of `--approve.delay`.
 pub(crate) const DELAY: Duration = Duration::from_mins(1);
-/// The timeout of the request, unless `--imds.timeout` is shorter: polls, and the end of the process, wait for the
-/// answer.
+/// Unless `--imds.timeout` is shorter. Polls, and the end of the process, wait for the answer.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Failed attempts after which an event is no longer approved. The delays between them are about 9 minutes together.
 const MAX_ATTEMPTS: u32 = 40;
@@ -36,7 +32,6 @@ const RETRY_DELAYS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs
 /// The flags `--approve.*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApprovalPolicy {
-    /// Approve events of source User.
     pub user_events: bool,
     /// Also approve events of source User that name only other VMs.
     pub for_group: bool,
@@ -47,12 +42,10 @@ pub struct ApprovalPolicy {
     pub delay: Duration,
     /// Time from the decision to the request, in which the event counts as due and a load balancer drains this VM.
     pub drain: Duration,
-    /// Decide but send nothing.
     pub dry_run: bool,
 }
 
 impl Default for ApprovalPolicy {
-    /// Nothing is approved.
     fn default() -> Self {
         Self {
             user_events: false,
@@ -66,13 +59,11 @@ impl Default for ApprovalPolicy {
 }
 
 impl ApprovalPolicy {
-    /// Whether any flag allows an approval.
     pub(crate) fn is_on(&self) -> bool {
         self.user_events || self.freeze_below.is_some()
     }
 
-    /// Whether an event that is approved for this reason counts as due before its approval is sent. A dry run approves
-    /// nothing, and an event of other VMs does not affect this one, so they drain nothing.
+    /// Whether the event counts as due before its approval is sent. An event of other VMs does not affect this one.
     pub(crate) fn drains(&self, reason: ApprovalReason) -> bool {
         !self.drain.is_zero() && !self.dry_run && reason != ApprovalReason::GroupEvent
     }
@@ -153,8 +144,8 @@ pub fn verdict(
     }
 }
 
-/// When an event that the policy approves is approved. The first VM in `Resources` approves it at once, the others after
-/// the delay; each once it has drained, and again a while after it failed.
+/// The first VM in `Resources` approves the event at once, the others after the delay; each once it has drained, and
+/// again a while after it failed.
 fn attempt(
     tracked: &TrackedEvent,
     reason: ApprovalReason,
@@ -260,8 +251,7 @@ fn check_not_before(event: &Event, now: Timestamp) -> Result<(), SkipReason> {
     }
 }
 
-/// The delay before the next attempt, which also waits for the next document. Without jitter: each VM has an IMDS of
-/// its own.
+/// Without jitter: each VM has an IMDS of its own.
 fn retry_delay(retry_after: Option<Duration>, consecutive_failures: u32) -> Duration {
     let [first, max] = RETRY_DELAYS;
     let delay = exponential(first, max, consecutive_failures);

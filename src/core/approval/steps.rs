@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{azure::RequestError, base::time::Timestamp};
 
-/// A step of the approval of one event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalStep {
@@ -24,7 +23,6 @@ pub enum ApprovalStep {
     Unclear(Attempt),
     /// There was no answer: it may have been accepted.
     Unanswered(Attempt),
-    /// IMDS accepted it.
     Accepted,
     /// A document shows an approval that this exporter did not send.
     Elsewhere,
@@ -34,11 +32,9 @@ pub enum ApprovalStep {
     Lost,
 }
 
-/// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     pub(super) error: Box<str>,
-    /// `Retry-After`.
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -73,8 +69,7 @@ impl ApprovalStep {
 pub struct ApprovalSteps(Vec<(ApprovalStep, Timestamp)>);
 
 impl ApprovalSteps {
-    /// Removes what the step replaces: an earlier decision, or the sending of an attempt that had no effect. So the number
-    /// of steps is bounded by that of attempts.
+    /// Removes what the step replaces, so that the number of steps is bounded by that of attempts.
     pub(crate) fn push(&mut self, step: ApprovalStep, at: Timestamp) {
         match &step {
             ApprovalStep::Intended => self.0.retain(|(known, _)| {
@@ -109,7 +104,6 @@ impl ApprovalSteps {
         steps.filter(move |(step, at)| is_shown(step) && self.at(step) == Some(*at))
     }
 
-    /// When this step was taken last.
     pub(crate) fn at(&self, step: &ApprovalStep) -> Option<Timestamp> {
         self.last(|it| it == step).map(|(_, at)| *at)
     }
@@ -126,7 +120,6 @@ impl ApprovalSteps {
         self.at(&ApprovalStep::Sent)
     }
 
-    /// When it was approved, by this exporter or elsewhere.
     pub(crate) fn approved_at(&self) -> Option<Timestamp> {
         self.at(&ApprovalStep::Accepted)
             .or_else(|| self.at(&ApprovalStep::Elsewhere))
@@ -138,7 +131,6 @@ impl ApprovalSteps {
         (*step != ApprovalStep::Accepted).then_some(*at)
     }
 
-    /// The failed attempts, and the last one.
     pub(crate) fn failures(&self) -> (u32, Option<(&Attempt, Timestamp)>) {
         let attempts = || {
             self.0
@@ -158,7 +150,6 @@ impl ApprovalSteps {
         self.last_attempt() == Some(&ApprovalStep::Sent)
     }
 
-    /// The last attempt had no answer.
     pub(crate) fn is_unanswered(&self) -> bool {
         matches!(self.last_attempt(), Some(ApprovalStep::Unanswered(_)))
     }

@@ -88,8 +88,7 @@ pub(crate) enum AlertState {
     Firing,
     /// With the event, or when it no longer named this VM.
     Ended(Timestamp),
-    /// It does not apply any more. With the time if the start or the end of the event is the reason; otherwise the event
-    /// was changed, and it is possible that the alert never applied.
+    /// It does not apply any more: with the time since a start or end, without it after a change of the event.
     Obsolete(Option<Timestamp>),
 }
 
@@ -174,7 +173,6 @@ fn label_type<'a>(
     }
 }
 
-/// The type that a restart had when it was urgent first.
 fn urgent_type<'a>(tracked: &'a TrackedEvent, event_type: &'a EventType) -> &'a EventType {
     let first = Some(&tracked.urgent_type).filter(|first| first.restarts_vm());
     first.unwrap_or(event_type)
@@ -228,8 +226,7 @@ pub(super) fn rules(kind: &EventKind, tracked: &TrackedEvent, at: Moment) -> Vec
     rules
 }
 
-/// The alert for inhibition applies while the event explains that this VM is down. It is there from the first sight
-/// on, so that its end is seen.
+/// The alert for inhibition. It is there from the first sight on, so that its end is seen.
 fn in_progress(tracked: &TrackedEvent, now: Moment) -> Option<EventAlert<'_>> {
     let event = &tracked.shown;
     let is_pause = event.event_type.spec().impact == Impact::Pause;
@@ -290,8 +287,7 @@ fn is_service_of_host(event_type: &EventType, source: Option<&Source>) -> bool {
     matches!(impact, Impact::Pause | Impact::Restart) && source != Some(&Source::User)
 }
 
-/// Whether a move of the VM to another host makes the event unnecessary. Without an interruption there is nothing to
-/// avoid.
+/// By a move of the VM to another host.
 pub(super) fn is_avoidable(event: &Event) -> bool {
     is_service_of_host(&event.event_type, event.source.as_ref()) && !event.is_without_interruption()
 }

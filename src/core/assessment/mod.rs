@@ -54,8 +54,7 @@ pub(crate) fn concerns_vm(tracked: &TrackedEvent, now: Moment) -> bool {
 }
 
 impl Judgement<'_> {
-    /// Whether the event stops or pauses this VM. A Freeze of 0 s and advisories do not. Other types do whatever their
-    /// announced duration is.
+    /// A Freeze of 0 s and advisories do not; other types do whatever their announced duration is.
     pub(crate) fn interrupts_vm(&self) -> bool {
         let event = &self.tracked.shown;
         let is_harmless = event.is_advisory() || event.is_without_interruption();
@@ -79,14 +78,11 @@ impl Judgement<'_> {
         rules.filter(|rule| rule.is_notified())
     }
 
-    /// The highest severity of the alerts that fire.
     pub(crate) fn severity(&self) -> Option<Severity> {
         self.firing().map(|rule| rule.severity).max()
     }
 
-    /// The order of an event among the open ones: its severity (critical 3, warning 2, else 1), plus 20 if it has
-    /// started, or plus 10 minus 0.9 for each hour until it starts, if that is within the hour. If it starts later, 1
-    /// divided by the hours. 0 after its end.
+    /// The order among open events: 21 to 23 once started, 10 to 13 within the hour before, then 1 divided by the hours.
     pub(crate) fn priority(&self) -> f64 {
         if self.over_at.is_some() {
             return 0.0;
@@ -116,13 +112,11 @@ pub(crate) enum Start {
     /// An advisory, or an ended event.
     Never,
     Started(Timestamp),
-    /// It may start at any moment.
     Approved,
     /// An approval was sent, and its result is not known.
     MayBeApproved,
     /// This exporter, or the first VM in `Resources`, is about to approve it.
     AboutToBeApproved,
-    /// In the past if it is overdue.
     NotBefore(Timestamp),
     /// Azure gave no readable `NotBefore`: it may start at any moment.
     NotAnnounced,
@@ -147,8 +141,7 @@ impl Start {
         }
     }
 
-    /// Seconds from `now` to the start: negative infinity if it has started or may start at any moment, `None` if it
-    /// never starts.
+    /// Negative infinity if it has started or may start at any moment, `None` if it never starts.
     pub(crate) fn seconds_from(self, now: Timestamp) -> Option<f64> {
         match self {
             Self::Started(_)

@@ -80,7 +80,6 @@ pub(super) fn words(judgement: &Judgement<'_>, snapshot: &Snapshot) -> Words {
     }
 }
 
-/// What the words are made of.
 struct Text<'a> {
     tracked: &'a TrackedEvent,
     vm_name: Option<&'a str>,
@@ -179,7 +178,6 @@ impl<'a> Text<'a> {
         cut(format!("{subject}{}", self.progress()), MAX_BYTES)
     }
 
-    /// The end of the summary.
     fn progress(&self) -> String {
         if let Some(end) = self.end() {
             return format!(" {end}");
@@ -364,7 +362,6 @@ impl<'a> Text<'a> {
         })
     }
 
-    /// What a person should do before the event, or during it.
     fn to_do(&self) -> String {
         let event = &self.tracked.shown;
         let is_started = matches!(self.start, Start::Started(_));

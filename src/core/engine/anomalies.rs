@@ -20,8 +20,7 @@ pub(super) struct AnomalyTracker {
 }
 
 impl AnomalyTracker {
-    /// Logs and counts the anomalies of a document that the last one did not have. `transitions` are those that the
-    /// document caused: a status that went back is an anomaly too.
+    /// Logs and counts the new anomalies. A status that went back, in the `transitions` of the document, is one too.
     pub(super) fn compare(
         &mut self,
         anomalies: Anomalies,

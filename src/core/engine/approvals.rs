@@ -1,9 +1,8 @@
 //! Which approvals are sent, and what a result changes.
 //!
-//! An approval follows a document that shows the event as Scheduled, and counts when IMDS answers 200. All that are due
-//! after a document go in one request; one that IMDS has answered with an error goes alone, so that it cannot make others
-//! fail. After any answer but 200 the document is read again before the next attempt. Each attempt is part of the saved
-//! state before it is sent, so that the next process does not send it again.
+//! All that are due after a document go in one request; one that IMDS has answered with an error goes alone, so that it
+//! cannot make others fail. Each attempt is part of the saved state before it is sent, so that the next process does not
+//! send it again.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -25,7 +24,6 @@ use crate::{
 
 #[derive(Debug, Default)]
 pub(super) struct Approvals {
-    /// About each pending event.
     pub(super) decisions: Arc<BTreeMap<EventId, ApprovalDecision>>,
     /// The types of those in the outstanding request.
     in_flight: BTreeMap<EventId, EventType>,
@@ -122,7 +120,6 @@ impl Engine {
         self.saves.mark();
     }
 
-    /// Sends an approval with the next effects, or only says so in a dry run.
     fn approve(
         &mut self,
         tracked: &TrackedEvent,
@@ -145,8 +142,7 @@ impl Engine {
         ApprovalDecision::Sent { reason, at }
     }
 
-    /// The name of this VM where this process got it from the operator or from instance metadata, and they do not
-    /// contradict each other. The name in a restored state may be that of the VM whose disk was cloned.
+    /// From the operator or instance metadata: the name in a restored state may be that of the VM whose disk was cloned.
     fn certain_name(&self) -> Result<Arc<str>, SkipReason> {
         let vm_name = self.vm_name.clone().ok_or(SkipReason::IdentityUnknown)?;
         match &self.identity {
@@ -218,9 +214,8 @@ fn is_intended(
     }
 }
 
-/// Whether to log a decision about an approval. Left out is what a transition logs: an approval, and a start. So are
-/// decisions not to approve an advisory, an event of other VMs that the policy never approves and, while approvals are
-/// off, an event that no user requested; but not one that takes back a decision to approve.
+/// Left out are approvals and starts, which a transition logs, and decisions not to approve an event that nobody expects
+/// to be approved, unless they take back a decision to approve.
 fn should_log(
     before: Option<&ApprovalDecision>,
     now: &ApprovalDecision,

@@ -11,14 +11,10 @@ use crate::{
     },
 };
 
-/// Versions of an event whose lines have its texts: an event that changes with each poll must not fill the disk with the
-/// names of hundreds of VMs.
+/// An event that changes with each poll must not fill the disk with the names of hundreds of VMs.
 const MAX_LINES_WITH_TEXTS: u32 = 30;
 
-/// The VMs that an event names, and its description. `None` in a shortened line, and for a text that the event lacks.
-///
-/// Texts are not truncated: the log is the longest record of an event. Each line is sanitized when it is written, but
-/// logfmt has escaped a value with a space before that, so texts are sanitized here as well.
+/// The names of VMs, and the description. Sanitized here because logfmt escapes a value with a space before lines are.
 fn texts(tracked: &TrackedEvent) -> (Option<String>, Option<String>) {
     let versions = tracked.times_changed.saturating_add(tracked.times_ended);
     if versions >= MAX_LINES_WITH_TEXTS {

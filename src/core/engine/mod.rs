@@ -1,9 +1,5 @@
-//! The sans-I/O engine: the state machine that maps inputs to effects.
-//!
-//! The engine owns the tracked events, the counters, the state of polling, the identity of the VM and the approval
-//! decisions. [`Engine::handle`] takes one [`Input`] and the time, and returns [`Effect`]s for the caller to perform in
-//! their order. It never awaits, reads no clock, and touches no file and no socket; it logs with `tracing`. The event
-//! loop in `app` and the tests drive the same engine.
+//! The sans-I/O engine: [`Engine::handle`] takes one [`Input`] and the time, and returns [`Effect`]s for the caller to
+//! perform in their order. It reads no clock, and touches no file and no socket; it logs with `tracing`.
 //!
 //! Invariants: an input that carries an error ends no event; the journal is written before the state that counts it, and
 //! both before readers are told, so that a crash between two effects repeats and loses nothing; an approval is part of
@@ -47,30 +43,24 @@ const SOON: Duration = Duration::from_mins(5);
 pub struct EngineConfig {
     /// `--vm.name`: takes precedence over the name in instance metadata.
     pub vm_name: Option<Arc<str>>,
-    /// `--imds.poll-interval`.
     pub poll_interval: Duration,
     pub approvals: ApprovalPolicy,
-    /// The boot id of the running system, where it has one.
     pub boot_id: Option<String>,
     /// Emit [`Effect::Write`].
     pub is_persistent: bool,
-    /// A new one, or that of an earlier process.
     pub journal: Journal,
     /// The id of the journal that begins if the restored one is another VM's.
     pub next_journal_id: Arc<str>,
 }
 
-/// An external occurrence that the engine processes.
 #[derive(Debug)]
 pub enum Input {
-    /// A request for the scheduled-events document ended.
     Polled {
         result: Result<Answer, RequestError>,
         took: Duration,
         /// By how much the wait before the request was longer than asked for.
         late: Duration,
     },
-    /// A request for the instance metadata ended.
     Identified {
         result: Result<Identity, RequestError>,
         took: Duration,
@@ -91,27 +81,24 @@ pub enum Input {
     Shutdown,
 }
 
-/// An action for the caller. The order within one list is part of the contract.
+/// The order within one list is part of the contract.
 #[derive(Debug)]
 pub enum Effect {
-    /// The restored state belongs to another VM: keep its files under other names, and let the next poll ask for a whole
-    /// document.
+    /// It is another VM's: keep its files under other names, and let the next poll ask for a whole document.
     DiscardForeignState,
-    /// Write the new entries of the journal, then the state. At most one write is outstanding; [`Input::StateWritten`]
-    /// ends it.
+    /// The new entries of the journal, then the state. At most one is outstanding; [`Input::StateWritten`] ends it.
     Write {
         journal: Arc<Journal>,
         state: Box<SavedState>,
     },
-    /// Show the snapshot to readers, and send what its journal has. Wait until the write before it is on disk, but not for a
-    /// late one.
+    /// Wait until the write before it is on disk, but not for a late one.
     Publish {
         snapshot: Arc<Snapshot>,
         /// Entries that have fallen off its journal since the last publication.
         dropped: Vec<Arc<Entry>>,
     },
-    /// Send the approval of these events. The state before it records the attempt: wait until it is on disk, but not for a
-    /// late write. [`Input::ApprovalSent`] ends it.
+    /// The state before it records the attempt: wait until that is on disk, but not for a late write.
+    /// [`Input::ApprovalSent`] ends it.
     Approve(Vec<EventId>),
 }
 
@@ -129,7 +116,6 @@ pub struct Engine {
     /// From instance metadata or, until they answer, from the restored state.
     vm_id: Option<String>,
     started_at: Moment,
-    /// The error of the last request for the identity, if it failed.
     identity_error: Option<Arc<RequestError>>,
     approvals: Approvals,
     anomalies: AnomalyTracker,
@@ -143,7 +129,6 @@ pub struct Engine {
     written_newest: u64,
     effects: Vec<Effect>,
     publish: bool,
-    /// The events whose approval is to be sent.
     approve: Vec<EventId>,
 }
 
@@ -239,7 +224,7 @@ impl Engine {
         self.take_effects(now)
     }
 
-    /// The process was kept from running, as measured before a tick or a poll.
+    /// As measured before a tick or a poll.
     pub(crate) fn delayed(&mut self, delay: ProcessDelay) {
         self.pauses.delay(delay);
     }
@@ -261,7 +246,6 @@ impl Engine {
         Some(until_soon.min(save_schedule::PENDING_INTERVAL))
     }
 
-    /// `--imds.poll-interval`.
     pub(crate) fn poll_interval(&self) -> Duration {
         self.tracker.poll.interval
     }
@@ -293,7 +277,6 @@ impl Engine {
         }
     }
 
-    /// Counts and logs transitions, and tells readers of them.
     fn emit(&mut self, transitions: Vec<Transition>) {
         for transition in &transitions {
             Arc::make_mut(&mut self.counters).count(transition);
@@ -355,7 +338,6 @@ impl Engine {
         self.publish = true;
     }
 
-    /// The outstanding write ended.
     fn written(&mut self, result: Result<(), String>) {
         if result.is_ok() && self.journal.on_disk < self.written_newest {
             Arc::make_mut(&mut self.journal).on_disk = self.written_newest;
@@ -364,8 +346,7 @@ impl Engine {
         self.publish |= self.saves.written(result);
     }
 
-    /// How often the state is written although nothing changes. The last write before a reboot is the beginning of the
-    /// interruption.
+    /// How often the state is written although nothing changes: the last write before a reboot begins the interruption.
     fn heartbeat(&self, now: Moment) -> Duration {
         match self.ticks_in(now) {
             Some(Duration::ZERO) => save_schedule::SOON_INTERVAL,

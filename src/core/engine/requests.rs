@@ -18,8 +18,7 @@ use crate::{
     core::lifecycle::{PollFailure, Transition, WARM_UP},
 };
 
-/// A restored state counts as that of this VM if instance metadata have not answered after this time. The end of an
-/// event that nobody can confirm would never be known.
+/// A restored state counts as that of this VM after this time without an answer of instance metadata.
 const OWNER_TIMEOUT: Duration = WARM_UP;
 
 impl Engine {

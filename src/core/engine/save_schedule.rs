@@ -12,7 +12,6 @@ use crate::base::{
 
 /// A write that takes longer is reported and counted as a failure.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// From one attempt to the next while writes fail.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The heartbeat while an event that names this VM has started, or can start within five minutes.
 pub(super) const SOON_INTERVAL: Duration = Duration::from_secs(1);
@@ -31,7 +30,6 @@ pub(super) struct SaveSchedule {
     /// The state does not say yet how far the journal was sent.
     is_behind: bool,
     is_failing: bool,
-    /// When the outstanding write began.
     outstanding_since: Option<MonotonicTime>,
     /// The outstanding write is late, and was counted as failed.
     is_stalled: bool,
@@ -59,7 +57,6 @@ impl SaveSchedule {
         self.is_dirty = true;
     }
 
-    /// More entries of the journal were sent.
     pub(super) fn mark_sent(&mut self) {
         self.is_behind = true;
     }
@@ -70,7 +67,6 @@ impl SaveSchedule {
         self.begun_at = None;
     }
 
-    /// Writes that failed or stalled.
     pub(super) fn failures(&self) -> u64 {
         self.failures
     }

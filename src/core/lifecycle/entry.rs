@@ -16,8 +16,7 @@ use crate::{
     core::approval::ApprovalStep,
 };
 
-/// An event that starts by less than this before its `NotBefore` is not taken for approved: the clocks of this VM and
-/// of Azure differ.
+/// By how much the clocks of this VM and of Azure may differ.
 const APPROVAL_MARGIN: Duration = Duration::from_secs(10);
 
 /// A tracked event, and what only the tracker needs.
@@ -33,7 +32,6 @@ pub(super) struct TrackerEntry {
 }
 
 impl TrackerEntry {
-    /// For an event that is in a document for the first time.
     pub(super) fn begin(
         event: &Event,
         scope: EventScope,
@@ -58,7 +56,6 @@ impl TrackerEntry {
         entry
     }
 
-    /// An event of an earlier process.
     pub(super) fn restore(
         mut event: Arc<TrackedEvent>,
         saved: &SavedState,
@@ -276,14 +273,10 @@ impl TrackerEntry {
         (was, rescheduling)
     }
 
-    /// Whether the new version of a scheduled event shows that it was approved, which this exporter did not know: by
-    /// somebody else, or by an approval of this exporter that had no answer.
-    ///
-    /// An event is guaranteed not to start before `NotBefore` unless it is approved earlier
-    /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). So it was approved
-    /// where it has started, or may start about now, before the `NotBefore` that was announced last. Both clocks must
-    /// show that: the wall clock may have been set back. A Spot eviction is not approved but carried out, with a
-    /// best-effort notice.
+    /// Whether a document shows that the event was approved, by somebody else or by a request that had no answer: only an
+    /// approval lets it start before its `NotBefore`
+    /// (<https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#event-properties>). Both clocks must
+    /// show that, since the wall clock may have been set back.
     fn is_brought_forward(&self, event: &Event, now: Moment) -> bool {
         let tracked = &self.tracked;
         let is_known_scheduled =
@@ -332,7 +325,6 @@ impl TrackerEntry {
         Some(self.transition(TransitionKind::Returned { was_scope }, now))
     }
 
-    /// Sets the scope by the names of VMs that are known now.
     pub(super) fn set_scope(&mut self, scope: EventScope, now: Moment) {
         let was = self.tracked.scope;
         let scope = was.revised(scope);
@@ -363,8 +355,7 @@ impl TrackerEntry {
         }
     }
 
-    /// The id of an advisory has become maintenance, or the reverse. The one ends and the other is announced: notice,
-    /// counters, spans and alerts are those of a new event. `NotBefore` and duration are not those of the former.
+    /// The id of an advisory has become maintenance, or the reverse: the one ends and the other is announced.
     fn become_other(
         &mut self,
         event: &Event,

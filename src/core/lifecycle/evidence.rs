@@ -17,8 +17,7 @@ use crate::{
 
 /// An unreadable entry without an id may be any event, but only for this long.
 const MAX_UNIDENTIFIED: Duration = Duration::from_mins(1);
-/// An event that was approved ran if it left with the next document, and at least this long after its approval, where
-/// no duration is announced.
+/// An approved event without a duration ran only if it left at least this long after its approval.
 const UNKNOWN_DURATION: Duration = Duration::from_secs(10);
 /// A VM that went down by so much before `NotBefore` may have been restarted by the event; its owner may have stopped
 /// one that went down earlier.
@@ -36,7 +35,6 @@ pub(super) enum Fate {
 /// What is known about the time before a document; by default nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Evidence {
-    /// The last document.
     pub(super) last_document: Option<Moment>,
     /// How far apart two documents may be without hiding a start.
     pub(super) max_gap: Duration,
@@ -59,8 +57,8 @@ impl Evidence {
     }
 }
 
-/// `due_at` is its `NotBefore`. An unreadable entry keeps the event whose id it has and, if it has none, every event for a minute. In the warm-up,
-/// an empty document only ends an event that may have started, or that a document since its beginning has listed.
+/// An unreadable entry keeps the event whose id it has and, if it has none, every event for a minute. In the warm-up, an
+/// empty document only ends an event that may have started, or that a document since its beginning has listed.
 pub(super) fn fate(
     event: &TrackedEvent,
     due_at: Option<MonotonicTime>,

@@ -32,7 +32,6 @@ const MAX_POLL_GAP: Duration = Duration::from_mins(1);
 /// A series of failed polls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PollFailure {
-    /// The reason of the last failed poll.
     pub reason: FailureReason,
     /// Its HTTP status: a reason covers several, which have different causes.
     status: Option<u16>,
@@ -48,23 +47,19 @@ pub struct PollFailure {
 pub struct PollState {
     /// `--imds.poll-interval`: how long a gap between two successful polls is normal.
     pub(crate) interval: Duration,
-    /// The last successful poll of this process.
     pub last_success: Option<Moment>,
     /// When the document that the tracked events are from was read, or confirmed by a 304; by an earlier process, too.
     pub(crate) last_document: Option<Moment>,
-    /// By how much the clock was set back since then, while the exporter did not run. How long that was is unknown, but at
-    /// least so long.
+    /// By how much the clock was set back since then while the exporter did not run: it was away for at least so long.
     pub(crate) set_back: Duration,
     /// `DocumentIncarnation` of the last document that had one, also before a restart.
     pub(crate) last_incarnation: Option<i64>,
-    /// The last document had none.
     lacks_incarnation: bool,
     /// Entries of the last document that could not be read. Each may be an event.
     pub(crate) unreadable_entries: usize,
     /// The end of the last warm-up, the time in which an event may be missing because it has not appeared yet. `None`
     /// before the first success, and where none was known within a day: the next success begins one.
     pub(crate) warm_up_until: Option<MonotonicTime>,
-    /// The current series of failed polls.
     pub failure: Option<PollFailure>,
 }
 
@@ -76,7 +71,6 @@ impl PollState {
         }
     }
 
-    /// Continues from an earlier process.
     pub(crate) fn restore(saved: &SavedState, interval: Duration, now: Moment) -> Self {
         let warm_up_until = saved.warm_up_until.unwrap_or(now.monotonic);
         let mut poll = Self {
@@ -101,7 +95,6 @@ impl PollState {
         self.warm_up_until = None;
     }
 
-    /// When the last document was read, or confirmed by a 304.
     pub(crate) fn document_at(&self) -> Option<Timestamp> {
         self.last_document.map(|last| last.wall)
     }
@@ -111,7 +104,6 @@ impl PollState {
         self.last_incarnation.filter(|_| !self.lacks_incarnation)
     }
 
-    /// The last successful poll of this process or an earlier one.
     pub(crate) fn last_success_at(&self) -> Option<Timestamp> {
         let own = self.last_success.map(|at| at.wall);
         own.or(self.document_at())
@@ -129,14 +121,12 @@ impl PollState {
         (!left.is_zero()).then(|| now.wall.after(left))
     }
 
-    /// True until the end of the warm-up, and before the first success: an empty document does not mean that no event
-    /// is scheduled.
+    /// While true, also before the first success, an empty document does not mean that no event is scheduled.
     pub(crate) fn is_warming_up(&self, now: Moment) -> bool {
         self.warm_up_until.is_none_or(|until| now.monotonic < until)
     }
 
-    /// Whether the last document is too old to say anything about the present. It is not if the last poll succeeded,
-    /// however long the poll interval is.
+    /// Not if the last poll succeeded, however long the poll interval is.
     pub(crate) fn is_stale(&self, now: Moment) -> bool {
         !self.is_up(now) && self.age(now).is_some_and(|age| age > STALE_AFTER)
     }
@@ -148,23 +138,19 @@ impl PollState {
         self.last_success.is_some_and(is_recent) && self.failure.is_none()
     }
 
-    /// How long before the present document the last one may be for an event not to have started and ended in between:
-    /// three poll intervals, within bounds. An event that left the document before its `NotBefore` was cancelled only if
-    /// the gap was not longer; one that was listed until its `NotBefore`, or at most this long before, ran.
+    /// An event cannot have started and ended between two documents that are not further apart.
     pub(super) fn max_gap(&self) -> Duration {
         self.interval
             .saturating_mul(3)
             .clamp(MIN_POLL_GAP, MAX_POLL_GAP)
     }
 
-    /// Whether an event cannot have started and ended since the last document, whatever caused the gap: a long poll
-    /// interval, failures, a restart.
+    /// Whether no start can have been missed since the last document.
     pub(super) fn is_watched(&self, now: Moment) -> bool {
         self.age(now).is_some_and(|age| age <= self.max_gap())
     }
 
-    /// A poll is about to succeed. Returns the end of the warm-up if it begins now. `incarnation`: that of the document,
-    /// unless it is the last one.
+    /// Before a success: returns the end of the warm-up if it begins now. `incarnation` is `None` for the last document.
     pub(crate) fn begin_warm_up(
         &mut self,
         incarnation: Option<i64>,
@@ -181,7 +167,6 @@ impl PollState {
         Some(until.wall)
     }
 
-    /// A poll returned a new document.
     pub(super) fn read(&mut self, document: &Document, now: Moment) {
         self.lacks_incarnation = document.incarnation.is_none();
         self.last_incarnation = document.incarnation.or(self.last_incarnation);
@@ -189,7 +174,6 @@ impl PollState {
         self.succeed(now);
     }
 
-    /// A poll succeeded.
     pub fn succeed(&mut self, now: Moment) {
         self.last_success = Some(now);
         self.last_document = Some(now);

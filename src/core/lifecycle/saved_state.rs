@@ -14,7 +14,6 @@ use crate::base::time::{Moment, MonotonicTime, Timestamp};
 /// The state that survives a restart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedState {
-    /// The boot in which it was written.
     pub boot_id: Option<String>,
     /// When the exporter was last known to run.
     pub heartbeat_at: Timestamp,
@@ -25,7 +24,6 @@ pub struct SavedState {
     /// By how much the clock was set back since then, while no exporter ran.
     #[serde(default, skip_serializing_if = "Duration::is_zero")]
     pub set_back: Duration,
-    /// `DocumentIncarnation` of the last document that had one.
     pub document_incarnation: Option<i64>,
     /// Until then, events may take some time to appear, because the feature was just enabled.
     pub warm_up_until: Option<MonotonicTime>,
@@ -46,8 +44,7 @@ impl SavedState {
         self.vm_id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// The present moment on the monotonic clock of the process that wrote it. How long it was away is known by the wall
-    /// clock alone, and is nothing after that was set back.
+    /// `now` on the monotonic clock of the process that wrote it. The wall clock alone shows how long ago that was.
     pub fn resume(&self, now: Moment) -> Moment {
         let away = now.wall.saturating_since(self.heartbeat_at);
         Moment {
@@ -79,9 +76,8 @@ pub struct SavedJournal {
 /// How far the entries of a journal were sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SavedCursor {
-    /// All up to this number.
     pub sent: u64,
-    /// And these.
+    /// Beyond `sent`.
     #[serde(default)]
     pub ahead: BTreeSet<u64>,
 }

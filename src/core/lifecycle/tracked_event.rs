@@ -18,9 +18,7 @@ pub(crate) const IMMINENT_SECONDS: f64 = 3_600.0;
 /// Changes of `NotBefore`, and interruptions, that are kept per event.
 const MAX_KEPT: usize = 32;
 
-/// One event from its first document to its end.
-///
-/// Its first time is that of the wall clock, and further ones follow by their distance from that on the monotonic clock.
+/// Times count from that of its first document by the monotonic clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrackedEvent {
     /// The last readable value of each member: `NotBefore` stays when Azure blanks it at the start.
@@ -31,8 +29,7 @@ pub struct TrackedEvent {
     /// The last document contradicted itself about the event, so it neither ends nor approves it.
     #[serde(default)]
     pub is_contradicted: bool,
-    /// The type that identifies its critical alert. A Reboot that becomes a Redeploy, or the reverse, is the same
-    /// danger, so this is the type that the restart had when it was urgent first.
+    /// The type that a restart had when it was urgent first: a Reboot that becomes a Redeploy does not page again.
     pub urgent_type: EventType,
     pub scope: EventScope,
     /// The types and sources that earlier documents gave the event, oldest first and without the current ones.
@@ -71,10 +68,8 @@ pub struct TrackedEvent {
     /// It was urgent at some time before the last change, and stays so.
     #[serde(default)]
     pub was_imminent: bool,
-    /// The first changes of `NotBefore`, and the last ones.
     #[serde(default)]
     pub reschedulings: Vec<Rescheduling>,
-    /// The first interruptions, and the last ones.
     #[serde(default)]
     pub interruptions: Vec<Interruption>,
     /// The longest of all interruptions. `DurationInSeconds` announces a single one, so the two are comparable.
@@ -91,7 +86,6 @@ pub struct TrackedEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FirstSight {
-    /// Not Started.
     #[default]
     Waiting,
     /// Started, and no document was read for so long before that nobody knows when.
@@ -124,7 +118,6 @@ label_values! {
 }
 
 label_values! {
-    /// The progress of an event, as seen by this exporter.
     pub enum Phase {
         /// Advice that never starts.
         Advisory = "advisory",
@@ -185,8 +178,7 @@ impl TrackedEvent {
         }
     }
 
-    /// The time of a moment as the event counts it. The length between two such times is right whenever the wall clock was
-    /// set meanwhile.
+    /// Lengths between two such times are right even if the wall clock was set meanwhile.
     pub(crate) fn time(&self, at: Moment) -> Timestamp {
         self.first_seen_at.after(at.monotonic - self.first_seen)
     }
@@ -211,7 +203,6 @@ impl TrackedEvent {
         self.reported.as_deref().unwrap_or(&self.shown)
     }
 
-    /// About the memory of its texts, in bytes.
     pub(super) fn text_bytes(&self) -> usize {
         let reported = self.reported.as_deref().map_or(0, Event::text_bytes);
         self.shown.text_bytes() + reported
@@ -234,8 +225,7 @@ impl TrackedEvent {
         self.scope == EventScope::Own && is_alone && !self.shown.has_more_resources
     }
 
-    /// Seconds until `NotBefore`: negative when overdue, zero once started. `None` without a `NotBefore`, after the
-    /// end, and for an advisory, which has no deadline.
+    /// Until `NotBefore`: negative when overdue, zero once started.
     pub(crate) fn countdown_seconds(&self, now: Timestamp) -> Option<f64> {
         let not_before = self.shown.not_before?;
         match self.phase() {
@@ -288,9 +278,8 @@ impl TrackedEvent {
             || not_before.is_none_or(|due| due.seconds_from(at) < IMMINENT_SECONDS)
     }
 
-    /// The time from the first document with the event to its start. For an event that ran but was never seen as
-    /// Started: to `NotBefore`, or to its end if that came first. `None` while it is unknown, for a cancelled event,
-    /// and for one whose start was not seen.
+    /// From the first document with the event to its start or, if it ran but was never seen as Started, to the earlier of
+    /// `NotBefore` and its end.
     pub(crate) fn notice(&self) -> Option<Duration> {
         if self.is_start_unseen() {
             return None;

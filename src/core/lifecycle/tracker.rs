@@ -24,17 +24,14 @@ use crate::{
     core::approval::ApprovalStep,
 };
 
-/// Ended events that are kept at the same time.
 const MAX_ENDED: usize = 1_000;
 /// The texts of ended events, and of missing ones, in bytes. One event of a document of 4 MiB always fits.
 const MAX_TEXT_BYTES: usize = 8 << 20;
 
-/// The events of a document.
 type Listed<'a> = HashMap<&'a EventId, &'a Event>;
 
 #[derive(Debug, Clone)]
 pub struct Tracker {
-    /// How long ended events are shown.
     retention: Duration,
     pub poll: PollState,
     anomalies: Anomalies,
@@ -47,7 +44,6 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// An empty tracker that shows ended events for `retention`.
     pub fn new(retention: Duration) -> Self {
         Self {
             retention,
@@ -59,8 +55,7 @@ impl Tracker {
         }
     }
 
-    /// Continues from an earlier process. For a VM that was booted since, the time from the last heartbeat to the first
-    /// document after the boot is the interruption by a Reboot or Redeploy.
+    /// If the VM was booted since, a Reboot or Redeploy interrupted it from the last heartbeat to the next document.
     pub(crate) fn restore(
         retention: Duration,
         mut saved: SavedState,
@@ -130,8 +125,7 @@ impl Tracker {
         transitions
     }
 
-    /// How an event is first seen that is Started in this document. No document can have been missed if the last one is
-    /// recent, and `DocumentIncarnation`, which rises with each change, rose by at most one.
+    /// No document can have been missed if the last one is recent, and `DocumentIncarnation` rose by at most one.
     fn first_sight_of_started(&self, document: &Document, now: Moment) -> FirstSight {
         if !self.poll.is_watched(now) {
             return FirstSight::StartUnseen;
@@ -158,7 +152,6 @@ impl Tracker {
         }
     }
 
-    /// Ends the events that the document lacks, unless something speaks against it.
     fn end_absent(
         &mut self,
         document: &Document,
@@ -225,7 +218,7 @@ impl Tracker {
         transitions
     }
 
-    /// This VM was interrupted. It counts for each pending event that names it.
+    /// Counts for each pending event that names this VM.
     pub(crate) fn record_interruption(
         &mut self,
         interruption: Interruption,
@@ -248,7 +241,6 @@ impl Tracker {
         self.tracked(|entry| !entry.is_shown(self.retention, now))
     }
 
-    /// The events for the state.
     pub(crate) fn saved_events(&self) -> Vec<Arc<TrackedEvent>> {
         self.tracked(|_| true)
     }
@@ -264,7 +256,6 @@ impl Tracker {
         events.filter(|tracked| tracked.is_maintenance_pending())
     }
 
-    /// Those that name this VM.
     pub(crate) fn own_pending(&self) -> impl Iterator<Item = &TrackedEvent> {
         self.pending()
             .filter(|tracked| tracked.scope == EventScope::Own)
@@ -284,20 +275,17 @@ impl Tracker {
         }
     }
 
-    /// The restored state is that of this VM.
     pub(crate) fn confirm_owner(&mut self) {
         for entry in self.entries.values_mut() {
             entry.may_be_foreign = false;
         }
     }
 
-    /// The restored state is another VM's.
     pub(crate) fn discard_foreign(&mut self) {
         self.entries.retain(|_, entry| !entry.may_be_foreign);
         self.poll.discard_document();
     }
 
-    /// Whether the event was restored from a state that may be another VM's.
     pub(crate) fn may_be_foreign(&self, id: &EventId) -> bool {
         self.entries
             .get(id)

@@ -38,7 +38,6 @@ const REQUEST_BOUNDS: &[f64] = &[
 label_values! {
     /// The result of an approval: the closed set of values of the label `result`.
     pub enum ApprovalResult {
-        /// IMDS accepted it.
         Approved = "approved",
         /// A dry run would have sent it.
         DryRun = "dry_run",
@@ -77,7 +76,6 @@ pub struct ExemplarCounter {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LastEvent {
     pub id: EventId,
-    /// When it was counted.
     pub at: Timestamp,
 }
 
@@ -95,16 +93,13 @@ impl ExemplarCounter {
 pub struct EventCounters {
     pub observed: BTreeMap<(TypeLabel, EventScope), ExemplarCounter>,
     pub ended: BTreeMap<(TypeLabel, Outcome), ExemplarCounter>,
-    /// From the first document with the event to its start.
     pub notice: BTreeMap<TypeLabel, Histogram>,
-    /// From start to end.
     pub impact: BTreeMap<TypeLabel, Histogram>,
     /// Measured interruptions of this VM.
     pub interruption: BTreeMap<TypeLabel, Histogram>,
     pub approvals: BTreeMap<(TypeLabel, ApprovalResult), u64>,
     /// Each anomaly is counted when it appears, not at every poll.
     pub anomalies: BTreeMap<AnomalyKind, u64>,
-    /// The undocumented types that are counted by name.
     other_types: BTreeSet<TypeLabel>,
 }
 
@@ -195,7 +190,7 @@ impl EventCounters {
         }
     }
 
-    /// The label of a type. The number of undocumented types is bounded: a fault could send a new one with each event.
+    /// The number of undocumented types is bounded: a fault could send a new one with each event.
     fn label(&mut self, event_type: &EventType) -> TypeLabel {
         let label = TypeLabel::from(event_type);
         if matches!(event_type, EventType::Other(_)) && !self.other_types.contains(&label) {
@@ -222,7 +217,6 @@ fn observe(
     }
 }
 
-/// The requests to IMDS of every kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestCounters {
     pub(crate) requests: u64,
@@ -242,7 +236,6 @@ impl Default for RequestCounters {
 }
 
 impl RequestCounters {
-    /// By reason, zeros included.
     pub(crate) fn failures(&self) -> impl Iterator<Item = (FailureReason, u64)> {
         FailureReason::ALL.into_iter().zip(self.failures)
     }

@@ -80,7 +80,6 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// In seconds.
     pub(crate) fn sum(&self) -> f64 {
         self.sum
     }

@@ -27,23 +27,18 @@ use crate::{
 pub struct Snapshot {
     /// Pending events and recently ended ones, in the order of the ids.
     pub events: Arc<[Arc<TrackedEvent>]>,
-    /// Events of this VM that ended up to two hours ago and are not in `events` any more, for a receiver that could not be
-    /// reached.
+    /// Events of this VM that ended up to two hours ago, without those in `events`: for a receiver that was unreachable.
     pub past: Arc<[Arc<TrackedEvent>]>,
     /// Ended events of this VM that are kept in neither.
     pub dropped_ends: u64,
-    /// What readers are told of each change.
     pub journal: Arc<Journal>,
     pub poll: PollState,
     pub requests: RequestCounters,
     pub counters: Arc<EventCounters>,
-    /// Writes of the state file that failed or hung.
     pub state_write_failures: u64,
-    /// The approval decision about each pending event.
     pub approvals: Arc<BTreeMap<EventId, ApprovalDecision>>,
     /// From instance metadata, once they have been received.
     pub identity: Option<Arc<Identity>>,
-    /// Why the last request for them failed.
     pub identity_error: Option<Arc<RequestError>>,
     /// The name of this VM in `Resources`: from `--vm.name`, else from the identity.
     pub vm_name: Option<Arc<str>>,
@@ -70,16 +65,14 @@ impl Snapshot {
         }
     }
 
-    /// The name in instance metadata, where `--vm.name` is another one. An event that has either names this VM, and
-    /// nothing is approved.
+    /// The name in instance metadata, where `--vm.name` is another one.
     pub(crate) fn other_vm_name(&self) -> Option<&str> {
         let identity = self.identity.as_deref()?;
         let is_other = identity.contradicts(self.vm_name.as_deref());
         is_other.then_some(&*identity.name)
     }
 
-    /// Whether a document was ever read, by this process or by the one whose state it restored. Without one, an empty
-    /// list does not mean that no event is pending.
+    /// False until a document was read, also by an earlier process: an empty list says nothing then.
     pub(crate) fn has_document(&self) -> bool {
         self.poll.document_at().is_some()
     }
@@ -89,22 +82,18 @@ impl Snapshot {
         self.has_document() && !self.poll.is_stale(now)
     }
 
-    /// Pending events without advisories.
     pub(crate) fn pending(&self) -> impl Iterator<Item = &TrackedEvent> {
         self.filter(TrackedEvent::is_maintenance_pending)
     }
 
-    /// Advisories that have not ended.
     pub(crate) fn advisories(&self) -> impl Iterator<Item = &TrackedEvent> {
         self.filter(|tracked| tracked.phase() == Phase::Advisory)
     }
 
-    /// Ended events that are still shown.
     pub(crate) fn ended(&self) -> impl Iterator<Item = &TrackedEvent> {
         self.filter(|tracked| !tracked.is_pending())
     }
 
-    /// The events with series of their own.
     pub(crate) fn exposed(&self, scope: SeriesScope) -> impl Iterator<Item = &TrackedEvent> {
         self.filter(move |tracked| scope == SeriesScope::All || tracked.scope != EventScope::Other)
     }

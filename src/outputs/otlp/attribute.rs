@@ -11,7 +11,6 @@ use crate::{
 };
 
 label_values! {
-    /// The keys of attributes.
     pub(in crate::outputs::otlp) enum Key {
         Outcome = "azure.scheduled_event.outcome",
         ObservedInterruption = "azure.scheduled_event.observed_interruption",

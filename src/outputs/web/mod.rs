@@ -55,9 +55,7 @@ pub(crate) const PROBE_PATHS: [&str; 5] = [
 
 #[derive(Debug, Clone)]
 pub struct WebSettings {
-    /// The path of the metrics.
     pub telemetry_path: String,
-    /// Selects the optional series.
     pub exposed: MetricsOptions,
     /// `/-/serving` fails for this time before an event of this VM.
     pub serving_lead_time: Duration,
@@ -65,7 +63,6 @@ pub struct WebSettings {
     pub simulator_url: Option<Box<str>>,
 }
 
-/// Serves the latest snapshot.
 #[derive(Clone)]
 pub struct WebService {
     settings: Arc<WebSettings>,
@@ -83,7 +80,6 @@ impl fmt::Debug for WebService {
 }
 
 impl WebService {
-    /// Serves the latest snapshot of the channel.
     pub fn new(
         settings: WebSettings,
         snapshot: watch::Receiver<Arc<Snapshot>>,
@@ -185,7 +181,6 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
     exposition::accepts_gzip(combined(headers, ACCEPT_ENCODING).as_deref())
 }
 
-/// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ProbeResult {
     /// True for 200, false for 503.

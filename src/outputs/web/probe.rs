@@ -28,12 +28,10 @@ pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
     ProbeResult { is_ok, reason }
 }
 
-/// Fails while an event that names this VM has started, is due within `lead_time`, or is approved or about to be: it
-/// may start at any moment then, as one without a NotBefore may. A Freeze without an interruption and advisories do not
-/// count. Other types stop the VM whatever their announced duration is.
+/// Fails while an event that interrupts this VM has started, is due within `lead_time`, or may start at any moment.
 ///
-/// It succeeds while no event is known: an exporter that starts, or that cannot reach IMDS, must not take its VM out of
-/// the load balancer, as all VMs could be affected at once.
+/// Succeeds while no event is known: an exporter that starts, or that cannot reach IMDS, must not take its VM out of the
+/// load balancer, as all VMs could be affected at once.
 pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> ProbeResult {
     let judgements = snapshot.pending().map(|tracked| judge(tracked, now));
     let due = judgements

@@ -45,14 +45,12 @@ pub(super) fn set(response: &mut HandlerResponse, name: HeaderName, value: &'sta
     response.headers_mut().insert(name, value);
 }
 
-/// One line of text.
 fn text(status: StatusCode, body: impl Into<Bytes>) -> HandlerResponse {
     let mut response = ok("text/plain; charset=utf-8", body);
     *response.status_mut() = status;
     response
 }
 
-/// Compresses a large body.
 pub(super) fn compressed(mut response: HandlerResponse) -> HandlerResponse {
     let body = response.body().clone().into_inner().unwrap_or_default();
     if body.len() >= MIN_COMPRESSED
@@ -112,7 +110,6 @@ pub(super) fn method_not_allowed(is_probe: bool) -> HandlerResponse {
     response
 }
 
-/// The response to OPTIONS at a probe.
 pub(super) fn without_body(mut response: HandlerResponse) -> HandlerResponse {
     *response.body_mut() = Full::default();
     set(&mut response, ALLOW, PROBE_METHODS);

@@ -10,9 +10,8 @@
 //!   scheduled_event impact                        |started ---------- ended|   sent at the end
 //! ```
 //!
-//! A span that is made again, after a crash or for an event that returned, has the same id. Only events that name this
-//! VM have spans; where that becomes known late, all past spans are made then. An advisory has only `announced`
-//! and the root; their ids differ from those of maintenance with the same event id.
+//! A span that is made again, after a crash or for an event that returned, has the same id. An advisory has only
+//! `announced` and the root; their ids differ from those of maintenance with the same event id.
 
 use std::time::Duration;
 
@@ -173,8 +172,8 @@ pub(super) fn trace_id(event: &Event) -> TraceId {
     TraceId::from_bytes(event.id.trace_id())
 }
 
-/// Identifies event, VM and phase: the first half of a UUID of version 5 of event, VM and phase. The version makes it different from zero, which is not
-/// a valid span id (W3C Trace Context).
+/// The first half of a UUID of version 5 of event, VM and phase. The version makes it different from zero, which is no
+/// valid span id (W3C Trace Context).
 pub(super) fn span_id(event: &Event, vm: &str, phase: SpanPhase) -> SpanId {
     let id = event.id.as_str().to_ascii_lowercase();
     let advisory = if event.is_advisory() { "advisory " } else { "" };

@@ -49,7 +49,6 @@ struct EventList<'a> {
     events: Vec<EventEntry<'a>>,
 }
 
-/// What each response says beside the events.
 fn members(snapshot: &Snapshot, now: Moment) -> Value {
     let poll = &snapshot.poll;
     json!({
@@ -116,7 +115,6 @@ fn vm(snapshot: &Snapshot) -> Value {
     })
 }
 
-/// What the members of an event depend on beside the event.
 struct EventContext<'a> {
     snapshot: &'a Snapshot,
     /// The types of the events of this VM that have not ended, each with their number.

@@ -37,7 +37,6 @@ pub(super) fn card(judgement: &Judgement<'_>, snapshot: &Snapshot, now: Moment) 
     }
 }
 
-/// A section with one line for each event.
 pub(super) fn list(
     title: &str,
     testid: &str,
@@ -135,7 +134,6 @@ fn countdown(due: Timestamp, now: Moment) -> Markup {
     }
 }
 
-/// The elapsed share of the notice.
 fn progress(tracked: &TrackedEvent, due: Timestamp, now: Moment) -> Markup {
     let since = |at: Timestamp| at.saturating_since(tracked.first_seen_at).as_secs_f64();
     let (notice, elapsed) = (since(due), since(now.wall));
@@ -148,7 +146,6 @@ fn progress(tracked: &TrackedEvent, due: Timestamp, now: Moment) -> Markup {
     }
 }
 
-/// The CSS class of an event.
 fn class(event: &Event) -> &'static str {
     match event.impact() {
         Impact::None => "advice",

@@ -163,7 +163,6 @@ fn no_events(snapshot: &Snapshot, now: Moment) -> (&'static str, &'static str, M
     (title, title, detail)
 }
 
-/// Shown when no event of this VM is pending.
 fn headline(snapshot: &Snapshot, others: usize, advisories: usize, now: Moment) -> Markup {
     let (_, heading, detail) = no_events(snapshot, now);
     let (class, mark) = if detail.0.is_empty() {
@@ -242,7 +241,6 @@ fn name_alert(snapshot: &Snapshot) -> Markup {
     }
 }
 
-/// The lower part of the page: the state of polling, and the identity of this VM.
 fn about(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
     let poll = &snapshot.poll;
     let last_poll = if poll.is_up(now) {
