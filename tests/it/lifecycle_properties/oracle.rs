@@ -1,7 +1,7 @@
 //! What the engine has to announce, start and end, with which outcome, and how long that took: the contract's rules for
 //! the entries of documents, by a clock of the test.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use azure_scheduled_events_exporter::{
     event::EventId,
@@ -37,7 +37,7 @@ pub(super) struct Oracle {
     was_paused: Pause,
     /// Of this process.
     documents: usize,
-    requested: BTreeSet<usize>,
+    requested: BTreeMap<usize, usize>,
     /// The time that has passed: within a process, and over a restart by the wall clock.
     pub(super) elapsed: Duration,
 }
@@ -143,19 +143,23 @@ impl Oracle {
 
     /// The engine has asked for these approvals.
     pub(super) fn request<'a>(&mut self, ids: impl Iterator<Item = &'a EventId>) {
+        let mut requested = BTreeMap::new();
         for asked in ids {
             let index = (0..EVENTS).find(|index| id(*index) == *asked).unwrap();
-            let known = self.known[index].as_mut().unwrap();
-            // The request before may have been about an event of the same id that has ended.
-            if self.requested.insert(index) || known.sent == 0 {
-                known.sent += 1;
+            *requested.entry(index).or_default() += 1;
+        }
+        for (index, count) in &requested {
+            let before = self.requested.get(index).copied().unwrap_or_default();
+            if *count > before {
+                self.known[*index].as_mut().unwrap().sent += 1;
             }
         }
+        self.requested = requested;
     }
 
     pub(super) fn answer(&mut self, indices: &[usize], reply: Reply, transitions: &[Transition]) {
         for index in indices {
-            let was_sent = self.requested.remove(index);
+            let was_sent = self.requested.remove(index).is_some();
             let elapsed = self.elapsed;
             let own = transitions
                 .iter()
