@@ -72,9 +72,6 @@ impl Entry {
     }
 
     /// The JSON of the entry, one line. `None` if it is longer than any entry of a journal.
-    ///
-    /// # Errors
-    /// None in practice: every value can be serialized.
     pub fn to_json(&self) -> serde_json::Result<Option<Vec<u8>>> {
         json::to_vec_up_to(self, MAX_LINE_BYTES)
     }

@@ -85,7 +85,7 @@ mod tests {
             events.join(",")
         );
         let (document, _) = document::parse(body.as_bytes()).unwrap();
-        let mut tracker = Tracker::new(Duration::ZERO);
+        let mut tracker = Tracker::default();
         tracker.observe(&document, None, now);
         Snapshot {
             events: tracker.events(now).into(),

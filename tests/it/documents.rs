@@ -9,7 +9,6 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::Arc,
-    time::Duration,
 };
 
 use azure_scheduled_events_exporter::{
@@ -146,7 +145,7 @@ fn exposition(document: &Document, anomalies: &Anomalies) -> String {
     let now = moment(0);
     let vm_name: Arc<str> = Arc::from(OWN_NAME);
     let mut snapshot = Snapshot::empty(Some(Arc::clone(&vm_name)), now);
-    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let mut tracker = Tracker::default();
     let counters = Arc::make_mut(&mut snapshot.counters);
     for transition in tracker.observe(document, Some(&*vm_name), now) {
         counters.count(&transition);

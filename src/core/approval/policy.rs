@@ -11,10 +11,7 @@ use std::{fmt, time::Duration};
 
 use crate::{
     azure::event::{Event, EventScope, EventType, Impact, Source, Status, VmNames, resource_name},
-    base::{
-        backoff::exponential,
-        time::{Moment, Timestamp},
-    },
+    base::{backoff::exponential, time::Moment},
     core::{
         approval::{ApprovalDecision, ApprovalReason, ApprovalStep, SkipReason},
         lifecycle::{Phase, TrackedEvent},
@@ -137,8 +134,13 @@ pub fn verdict(
     if tracked.is_contradicted || tracked.has_changed_kind() {
         return ApprovalDecision::Withheld(SkipReason::Contradictory);
     }
-    let reason = reason(event, policy, vm_name);
-    match reason.and_then(|reason| check_not_before(event, now.wall).map(|()| reason)) {
+    // An approval has no effect without a future NotBefore.
+    let reason = reason(event, policy, vm_name).and_then(|reason| match event.not_before {
+        None => Err(SkipReason::NotBeforeUnknown),
+        Some(not_before) if not_before <= now.wall => Err(SkipReason::NotBeforePassed),
+        Some(_) => Ok(reason),
+    });
+    match reason {
         Ok(reason) => attempt(tracked, reason, policy, vm_name.ok(), now),
         Err(why) => ApprovalDecision::Withheld(why),
     }
@@ -239,15 +241,6 @@ fn reason(
         Some(duration) if duration < below => Ok(ApprovalReason::ShortFreeze),
         Some(_) => Err(SkipReason::NotAskedFor),
         None => Err(SkipReason::DurationUnknown),
-    }
-}
-
-/// An approval has no effect without a future `NotBefore`.
-fn check_not_before(event: &Event, now: Timestamp) -> Result<(), SkipReason> {
-    match event.not_before {
-        None => Err(SkipReason::NotBeforeUnknown),
-        Some(not_before) if not_before <= now => Err(SkipReason::NotBeforePassed),
-        Some(_) => Ok(()),
     }
 }
 

@@ -152,24 +152,14 @@ fn alert<'a>(
     source: Option<&'a Source>,
     state: AlertState,
 ) -> EventAlert<'a> {
+    // A critical alert of a restart keeps its type, so that the same danger does not page twice.
+    let is_page = event_type.restarts_vm() && rule.severity == Severity::Critical;
+    let page_type = is_page.then(|| urgent_type(tracked, event_type));
     EventAlert {
         rule,
-        event_type: label_type(rule, tracked, event_type),
+        event_type: page_type.unwrap_or(event_type),
         source: source.map_or("", Source::as_str),
         state,
-    }
-}
-
-/// A critical alert of a restart keeps its type, so that the same danger does not page twice.
-fn label_type<'a>(
-    rule: AlertRule,
-    tracked: &'a TrackedEvent,
-    event_type: &'a EventType,
-) -> &'a EventType {
-    if event_type.restarts_vm() && rule.severity == Severity::Critical {
-        urgent_type(tracked, event_type)
-    } else {
-        event_type
     }
 }
 
@@ -287,7 +277,7 @@ fn is_service_of_host(event_type: &EventType, source: Option<&Source>) -> bool {
     matches!(impact, Impact::Pause | Impact::Restart) && source != Some(&Source::User)
 }
 
-/// By a move of the VM to another host.
+/// Whether a move of the VM to another host makes the event unnecessary.
 pub(super) fn is_avoidable(event: &Event) -> bool {
     is_service_of_host(&event.event_type, event.source.as_ref()) && !event.is_without_interruption()
 }

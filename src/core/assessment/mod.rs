@@ -1,25 +1,16 @@
 //! What an event means for this VM: whether it interrupts it, when it starts, which alerts it has, how much it matters,
 //! and in which words. Pure.
 //!
-//! Every output reads this judgement: metrics, and with them the rules and dashboards, the push to Alertmanager, log
-//! records, the status page, the JSON and the probe. None of them decides again.
+//! Every output reads this judgement, and none decides again.
 
 mod alerts;
 mod words;
 
-use std::time::Duration;
-
-pub(crate) use self::{
-    alerts::{AlertRule, AlertState, EventAlert},
-    words::Words,
-};
+pub(crate) use self::alerts::{AlertRule, AlertState, EventAlert};
 use crate::{
     azure::event::{EventScope, Severity},
     base::time::{Moment, Timestamp},
-    core::{
-        lifecycle::{ENDED_RETENTION, Phase, PollState, TrackedEvent},
-        snapshot::Snapshot,
-    },
+    core::lifecycle::{ENDED_RETENTION, Phase, PollState, TrackedEvent},
 };
 
 /// An event as it concerns this VM at a moment.
@@ -100,10 +91,6 @@ impl Judgement<'_> {
             _ => 1.0 / hours,
         }
     }
-
-    pub(crate) fn words(&self, snapshot: &Snapshot) -> Words {
-        words::words(self, snapshot)
-    }
 }
 
 /// When an event starts.
@@ -152,11 +139,6 @@ impl Start {
             Self::NotBefore(not_before) => Some(not_before.seconds_from(now)),
             Self::Never => None,
         }
-    }
-
-    pub(crate) fn is_within(self, lead_time: Duration, now: Timestamp) -> bool {
-        self.seconds_from(now)
-            .is_some_and(|seconds| seconds <= lead_time.as_secs_f64())
     }
 }
 

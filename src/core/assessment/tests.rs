@@ -4,9 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     fixtures::{at, ended, freeze, moment, platform, snapshot, started},
+    words::Words,
     *,
 };
-use crate::{azure::Identity, core::lifecycle::Interruption};
+use crate::{
+    azure::Identity,
+    core::{lifecycle::Interruption, snapshot::Snapshot},
+};
 
 fn is_open(tracked: &TrackedEvent, snapshot: &Snapshot, now: Moment) -> Option<bool> {
     judge(tracked, now).is_open(&snapshot.poll)

@@ -1,8 +1,7 @@
 //! The words about an event, for people: a title and a description.
 //!
 //! Times are absolute, in UTC, so that the words change when the event does and not with time. All values are cut to
-//! whole units and never rounded up: a page must not promise more time than there is. The words are the same for every
-//! VM that the event names, as far as these know the same.
+//! whole units and never rounded up: a page must not promise more time than there is.
 
 use std::time::Duration;
 
@@ -64,19 +63,21 @@ fn join<'a>(lines: impl Iterator<Item = &'a (&'static str, String)>) -> String {
     lines.join("\n")
 }
 
-pub(super) fn words(judgement: &Judgement<'_>, snapshot: &Snapshot) -> Words {
-    let text = Text::new(judgement, snapshot);
-    let mut lines = Vec::new();
-    for (names, azure) in SIZES {
-        lines = text.lines(names, azure);
-        if join(lines.iter()).len() <= MAX_BYTES {
-            break;
+impl Judgement<'_> {
+    pub(crate) fn words(&self, snapshot: &Snapshot) -> Words {
+        let text = Text::new(self, snapshot);
+        let mut lines = Vec::new();
+        for (names, azure) in SIZES {
+            lines = text.lines(names, azure);
+            if join(lines.iter()).len() <= MAX_BYTES {
+                break;
+            }
         }
-    }
-    Words {
-        summary: text.summary(),
-        lines,
-        since: text.since,
+        Words {
+            summary: text.summary(),
+            lines,
+            since: text.since,
+        }
     }
 }
 

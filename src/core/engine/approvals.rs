@@ -156,7 +156,8 @@ impl Engine {
 
     fn count_approval(&mut self, event_type: &EventType, result: ApprovalResult) {
         self.publish = true;
-        Arc::make_mut(&mut self.counters).count_approval(event_type, result);
+        let approvals = &mut Arc::make_mut(&mut self.counters).approvals;
+        *approvals.entry((event_type.into(), result)).or_default() += 1;
     }
 }
 

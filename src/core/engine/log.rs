@@ -14,7 +14,7 @@ use crate::{
 /// An event that changes with each poll must not fill the disk with the names of hundreds of VMs.
 const MAX_LINES_WITH_TEXTS: u32 = 30;
 
-/// The names of VMs, and the description. Sanitized here because logfmt escapes a value with a space before lines are.
+/// The names of VMs, and the description. logfmt escapes a value with a space before its line is sanitized.
 fn texts(tracked: &TrackedEvent) -> (Option<String>, Option<String>) {
     let versions = tracked.times_changed.saturating_add(tracked.times_ended);
     if versions >= MAX_LINES_WITH_TEXTS {

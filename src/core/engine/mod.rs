@@ -30,7 +30,7 @@ use crate::{
         approval::ApprovalPolicy,
         assessment::Start,
         journal::{Entry, Journal},
-        lifecycle::{ENDED_RETENTION, Interruption, PollState, SavedJournal, Tracker, Transition},
+        lifecycle::{Interruption, PollState, SavedJournal, Tracker, Transition},
         pause::{PauseDetector, ProcessDelay},
         snapshot::{EventCounters, RequestCounters, Snapshot},
     },
@@ -154,9 +154,9 @@ impl Engine {
         let mut tracker = match restored {
             Some(saved) => {
                 let is_rebooted = saved.is_rebooted(config.boot_id.as_deref());
-                Tracker::restore(ENDED_RETENTION, saved, is_rebooted, now)
+                Tracker::restore(saved, is_rebooted, now)
             }
-            None => Tracker::new(ENDED_RETENTION),
+            None => Tracker::default(),
         };
         tracker.poll = poll;
         let vm = VmNames::new(vm_name.as_deref(), metadata_name.as_deref());
@@ -224,7 +224,7 @@ impl Engine {
         self.take_effects(now)
     }
 
-    /// As measured before a tick or a poll.
+    /// To be called before a tick or a poll.
     pub(crate) fn delayed(&mut self, delay: ProcessDelay) {
         self.pauses.delay(delay);
     }
@@ -259,7 +259,7 @@ impl Engine {
             poll: self.tracker.poll.clone(),
             requests: self.requests.clone(),
             counters: Arc::clone(&self.counters),
-            state_write_failures: self.saves.failures(),
+            state_write_failures: self.saves.failures,
             approvals: Arc::clone(&self.approvals.decisions),
             identity: self.identity.clone(),
             identity_error: self.identity_error.clone(),

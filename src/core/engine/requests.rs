@@ -107,7 +107,7 @@ impl Engine {
     ) -> Vec<Transition> {
         let vm = VmNames::new(self.vm_name.as_deref(), self.metadata_name.as_deref());
         let transitions = self.tracker.observe(document, vm, now);
-        anomalies.extend(self.tracker.anomalies());
+        anomalies.extend(&self.tracker.anomalies);
         for (kind, count) in self.anomalies.compare(anomalies, &transitions) {
             Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
         }

@@ -35,7 +35,8 @@ pub(super) struct SaveSchedule {
     is_stalled: bool,
     /// When the last write began; `None` if the next one is not to wait.
     begun_at: Option<MonotonicTime>,
-    failures: u64,
+    /// Writes that failed or stalled.
+    pub(super) failures: u64,
 }
 
 impl SaveSchedule {
@@ -65,10 +66,6 @@ impl SaveSchedule {
     pub(super) fn mark_urgent(&mut self) {
         self.is_dirty = true;
         self.begun_at = None;
-    }
-
-    pub(super) fn failures(&self) -> u64 {
-        self.failures
     }
 
     /// Whether a write is due; it counts as begun then.
@@ -206,13 +203,13 @@ mod tests {
                 logged += u32::from(is_logged(&mut saves, |it| it.written(failed())));
             }
         }
-        assert_eq!((attempts, logged, saves.failures()), (3, 1, 3));
+        assert_eq!((attempts, logged, saves.failures), (3, 1, 3));
         assert!(
             saves.begin(IDLE_INTERVAL, at(3_000)),
             "what was not written is due"
         );
         assert!(is_logged(&mut saves, |it| it.written(Ok(()))));
-        assert_eq!(saves.failures(), 3);
+        assert_eq!(saves.failures, 3);
     }
 
     #[test]
@@ -230,7 +227,7 @@ mod tests {
         assert!(!is_recovered, "it was late");
         assert!(saves.begin(SOON_INTERVAL, at(60_000)));
         assert!(is_logged(&mut saves, |it| it.written(Ok(()))));
-        assert_eq!(saves.failures(), 1);
+        assert_eq!(saves.failures, 1);
     }
 
     #[test]
@@ -240,7 +237,7 @@ mod tests {
         saves.mark_urgent();
         assert!(!saves.begin(SOON_INTERVAL, at(4_000)));
         assert!(is_logged(&mut saves, |it| it.check_stall(at(5_000))));
-        assert_eq!(saves.failures(), 1);
+        assert_eq!(saves.failures, 1);
     }
 
     #[test]
@@ -253,7 +250,7 @@ mod tests {
             logged += usize::from(is_logged(&mut saves, |it| it.check_stall(late)));
             logged += usize::from(is_logged(&mut saves, |it| it.written(Ok(()))));
         }
-        assert_eq!((logged, saves.failures()), (1, 10));
+        assert_eq!((logged, saves.failures), (1, 10));
     }
 
     #[test]
@@ -264,7 +261,7 @@ mod tests {
             saves.check_stall(at(60_000 * minute + 3_000));
             saves.written(Ok(()));
         }
-        assert_eq!(saves.failures(), 0);
+        assert_eq!(saves.failures, 0);
     }
 
     #[test]

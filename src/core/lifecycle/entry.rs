@@ -146,7 +146,9 @@ impl TrackerEntry {
             until: tracked.time(now).before(ended_ago),
             ..interruption
         };
-        self.tracked_mut().interrupt(interruption);
+        let tracked = self.tracked_mut();
+        tracked.longest_interruption = tracked.longest_interruption.max(Some(interruption.length));
+        push_bounded(&mut tracked.interruptions, interruption);
         Some(self.transition(TransitionKind::Interrupted(interruption), now))
     }
 

@@ -103,20 +103,16 @@ impl Transition {
             (true, _) => vec![(self.kind.clone(), self.at)],
             (false, false) => Vec::new(),
             (false, true) => {
-                let started_at = tracked.started_at;
-                let started = started_at.map(|at| (TransitionKind::Started, at));
+                let started = tracked.started_at.map(|at| (TransitionKind::Started, at));
                 let ended = tracked.end;
                 let ended = ended.map(|end| (TransitionKind::Ended(end.outcome), end.at));
                 let before = tracked.time(self.at);
-                let earlier = started
-                    .into_iter()
-                    .chain(ended)
-                    .filter(|(_, at)| *at < before);
+                let earlier = started.into_iter().chain(ended);
+                let earlier = earlier.filter(|(_, at)| *at < before);
                 let announced = (TransitionKind::Announced, tracked.first_seen_at);
                 let changes = [announced].into_iter().chain(earlier);
-                changes
-                    .map(|(kind, at)| (kind, tracked.moment(at)))
-                    .collect()
+                let moments = changes.map(|(kind, at)| (kind, tracked.moment(at)));
+                moments.collect()
             }
         }
     }

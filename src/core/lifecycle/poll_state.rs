@@ -25,10 +25,6 @@ const DISABLED_AFTER: Duration = Duration::from_hours(24);
 /// How long events may take to appear after the feature was enabled.
 pub(crate) const WARM_UP: Duration = Duration::from_mins(5);
 
-/// The bounds of [`PollState::max_gap`].
-const MIN_POLL_GAP: Duration = Duration::from_secs(10);
-const MAX_POLL_GAP: Duration = Duration::from_mins(1);
-
 /// A series of failed polls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PollFailure {
@@ -88,13 +84,6 @@ impl PollState {
         poll
     }
 
-    /// The tracked events were those of another VM.
-    pub(crate) fn discard_document(&mut self) {
-        self.last_document = None;
-        self.last_incarnation = None;
-        self.warm_up_until = None;
-    }
-
     pub(crate) fn document_at(&self) -> Option<Timestamp> {
         self.last_document.map(|last| last.wall)
     }
@@ -142,7 +131,7 @@ impl PollState {
     pub(super) fn max_gap(&self) -> Duration {
         self.interval
             .saturating_mul(3)
-            .clamp(MIN_POLL_GAP, MAX_POLL_GAP)
+            .clamp(Duration::from_secs(10), Duration::from_mins(1))
     }
 
     /// Whether no start can have been missed since the last document.

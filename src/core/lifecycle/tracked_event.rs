@@ -305,11 +305,6 @@ impl TrackedEvent {
         let current = self.shown.kind();
         self.former_kinds.retain(|kind| *kind != current);
     }
-
-    pub(super) fn interrupt(&mut self, interruption: Interruption) {
-        self.longest_interruption = self.longest_interruption.max(Some(interruption.length));
-        push_bounded(&mut self.interruptions, interruption);
-    }
 }
 
 /// Keeps the first, which is the announcement, and the newest.

@@ -4,11 +4,10 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
     sync::Arc,
-    time::Duration,
 };
 
 use super::{
-    PAST_RETENTION, Transition, TransitionKind,
+    ENDED_RETENTION, PAST_RETENTION, Transition, TransitionKind,
     entry::TrackerEntry,
     evidence::{Evidence, Fate, fate, outcome},
     poll_state::PollState,
@@ -30,11 +29,11 @@ const MAX_TEXT_BYTES: usize = 8 << 20;
 
 type Listed<'a> = HashMap<&'a EventId, &'a Event>;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Tracker {
-    retention: Duration,
     pub poll: PollState,
-    anomalies: Anomalies,
+    /// Those of the last document that only its predecessors reveal.
+    pub(crate) anomalies: Anomalies,
     /// Also those of this VM that are not shown any more, for [`PAST_RETENTION`].
     entries: BTreeMap<EventId, TrackerEntry>,
     /// This VM was interrupted since the last document, which may hide a start.
@@ -44,24 +43,8 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    pub fn new(retention: Duration) -> Self {
-        Self {
-            retention,
-            poll: PollState::default(),
-            anomalies: Anomalies::default(),
-            entries: BTreeMap::new(),
-            was_interrupted: false,
-            dropped_ends: 0,
-        }
-    }
-
     /// If the VM was booted since, a Reboot or Redeploy interrupted it from the last heartbeat to the next document.
-    pub(crate) fn restore(
-        retention: Duration,
-        mut saved: SavedState,
-        is_rebooted: bool,
-        now: Moment,
-    ) -> Self {
+    pub(crate) fn restore(mut saved: SavedState, is_rebooted: bool, now: Moment) -> Self {
         let events = std::mem::take(&mut saved.events);
         let entries = events
             .into_iter()
@@ -69,7 +52,7 @@ impl Tracker {
             .map(|entry| (entry.tracked.shown.id.clone(), entry));
         Self {
             entries: entries.collect(),
-            ..Self::new(retention)
+            ..Self::default()
         }
     }
 
@@ -88,20 +71,19 @@ impl Tracker {
         let listed: Listed<'_> = document.events.iter().map(|it| (&it.id, it)).collect();
         let mut transitions = Vec::new();
         transitions.extend(self.entries.iter_mut().filter_map(|(id, entry)| {
-            let is_over = listed.get(id).map_or_else(
-                || {
-                    let fate = fate(&entry.tracked, entry.due_at, document, evidence, now);
-                    matches!(fate, Fate::End(_))
-                },
-                |event| event.status != Status::Scheduled,
-            );
+            let is_over = if let Some(event) = listed.get(id) {
+                event.status != Status::Scheduled
+            } else {
+                let fate = fate(&entry.tracked, entry.due_at, document, evidence, now);
+                matches!(fate, Fate::End(_))
+            };
             entry.record_boot(is_over, now)
         }));
         self.anomalies = Anomalies::default();
         for event in &document.events {
             let is_contradicted = document.contradicted.contains(&event.id);
             let known = self.entries.get_mut(&event.id);
-            if let Some(entry) = known.filter(|entry| entry.is_shown(self.retention, now)) {
+            if let Some(entry) = known.filter(|entry| entry.is_shown(ENDED_RETENTION, now)) {
                 entry.update(event, is_contradicted, vm, evidence, now, &mut transitions);
                 entry.set_reported(event, is_contradicted);
                 if event.source.is_none() && entry.tracked.shown.source == Some(Source::User) {
@@ -196,11 +178,6 @@ impl Tracker {
         self.anomalies.add(AnomalyKind::Event, detail);
     }
 
-    /// The anomalies of the last document that only its predecessors reveal.
-    pub(crate) fn anomalies(&self) -> &Anomalies {
-        &self.anomalies
-    }
-
     /// The last document still holds (304). Events that it lacks, and that did not end with it, end after a while.
     pub(crate) fn document_unchanged(&mut self, now: Moment) -> Vec<Transition> {
         let is_over = |entry: &&mut TrackerEntry| {
@@ -233,12 +210,12 @@ impl Tracker {
 
     /// Pending events and those that ended lately, in the order of the ids.
     pub fn events(&self, now: Moment) -> Vec<Arc<TrackedEvent>> {
-        self.tracked(|entry| entry.is_shown(self.retention, now))
+        self.tracked(|entry| entry.is_shown(ENDED_RETENTION, now))
     }
 
     /// The events of this VM that ended earlier and are not in [`Tracker::events`] any more.
     pub(crate) fn past(&self, now: Moment) -> Vec<Arc<TrackedEvent>> {
-        self.tracked(|entry| !entry.is_shown(self.retention, now))
+        self.tracked(|entry| !entry.is_shown(ENDED_RETENTION, now))
     }
 
     pub(crate) fn saved_events(&self) -> Vec<Arc<TrackedEvent>> {
@@ -265,7 +242,7 @@ impl Tracker {
     pub(crate) fn expire_ended(&mut self, now: Moment) {
         self.entries.retain(|_, entry| {
             let is_recent = || entry.is_shown(PAST_RETENTION, now);
-            entry.is_shown(self.retention, now)
+            entry.is_shown(ENDED_RETENTION, now)
                 || entry.tracked.scope != EventScope::Other && is_recent()
         });
         for id in surplus_ended(&self.entries) {
@@ -283,7 +260,12 @@ impl Tracker {
 
     pub(crate) fn discard_foreign(&mut self) {
         self.entries.retain(|_, entry| !entry.may_be_foreign);
-        self.poll.discard_document();
+        let poll = &mut self.poll;
+        (
+            poll.last_document,
+            poll.last_incarnation,
+            poll.warm_up_until,
+        ) = (None, None, None);
     }
 
     pub(crate) fn may_be_foreign(&self, id: &EventId) -> bool {
@@ -306,9 +288,8 @@ impl Tracker {
     ) -> Vec<Transition> {
         let vm = vm.into();
         let mut changed = Vec::new();
-        let retention = self.retention;
         let shown = self.entries.values_mut();
-        for entry in shown.filter(|entry| entry.is_shown(retention, now)) {
+        for entry in shown.filter(|entry| entry.is_shown(ENDED_RETENTION, now)) {
             let was_scope = entry.tracked.scope;
             let scope = entry.tracked.shown.scope(vm);
             // The names are those of an earlier document.

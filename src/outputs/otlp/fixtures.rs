@@ -99,7 +99,7 @@ pub(super) fn vm() -> String {
 }
 
 pub(super) fn tracker() -> Tracker {
-    Tracker::new(Duration::from_mins(10))
+    Tracker::default()
 }
 
 /// The transitions of a sequence of documents, each with the second when it is observed.

@@ -11,9 +11,8 @@
 //! | `/-/serving` | 503 while a load balancer should not send traffic to this VM (`probe`) |
 //! | `/assets/…` | style, script and icon of the status page |
 //!
-//! Each response is built from one snapshot. The service is read-only: it accepts GET and HEAD, at the probes also
-//! OPTIONS, which the health check of `HAProxy` sends. It keeps no state of a request and sends no requests of its own.
-//! Untrusted text is escaped in every body.
+//! Each response is built from one snapshot. The service accepts GET and HEAD, at the probes also OPTIONS, which the
+//! health check of `HAProxy` sends. Untrusted text is escaped in every body.
 
 mod api;
 #[cfg(test)]
@@ -25,7 +24,7 @@ mod status;
 use std::{fmt, sync::Arc, time::Duration};
 
 use hyper::{
-    HeaderMap, Method, Request,
+    HeaderMap, Method, Request, StatusCode,
     body::Incoming,
     header::{ACCEPT, ACCEPT_ENCODING, HeaderName, VARY},
 };
@@ -102,10 +101,13 @@ impl WebService {
             return reply::method_not_allowed(is_probe);
         }
         let response = self.content(request);
-        let response = response.unwrap_or_else(reply::internal_error);
+        let response = response.unwrap_or_else(|| {
+            reply::text(StatusCode::INTERNAL_SERVER_ERROR, "500: internal error\n")
+        });
+        let encodings = combined(request.headers(), ACCEPT_ENCODING);
         if is_options {
             reply::without_body(response)
-        } else if accepts_gzip(request.headers()) {
+        } else if exposition::accepts_gzip(encodings.as_deref()) {
             reply::compressed(response)
         } else {
             response
@@ -135,13 +137,16 @@ impl WebService {
             }
             "/api/v1/events" => reply::ok(reply::JSON, api::json(&snapshot, now).ok()?),
             "/api/v1/transitions" => match api::After::parse(request.uri().query()) {
-                None => reply::invalid_after(),
+                None => {
+                    let body = "400: after must be the number of the last transition that you have read, such as after=17, once\n";
+                    reply::text(StatusCode::BAD_REQUEST, body)
+                }
                 Some(after) => {
                     let body = api::transitions_json(&snapshot, after, now).ok()?;
                     reply::ok(reply::JSON, body)
                 }
             },
-            "/-/healthy" | "/healthz" => reply::healthy(),
+            "/-/healthy" | "/healthz" => reply::text(StatusCode::OK, "healthy\n"),
             "/-/ready" | "/readyz" => reply::probe(probe::ready(&snapshot)),
             "/-/serving" => {
                 let mut result = serving();
@@ -151,7 +156,10 @@ impl WebService {
                 }
                 reply::probe(result)
             }
-            path => reply::asset(path).unwrap_or_else(reply::not_found),
+            path => reply::asset(path).unwrap_or_else(|| {
+                let body = "404: no such page. The status page is at /\n";
+                reply::text(StatusCode::NOT_FOUND, body)
+            }),
         })
     }
 }
@@ -175,16 +183,4 @@ fn combined(headers: &HeaderMap, name: HeaderName) -> Option<String> {
         .filter_map(|line| line.to_str().ok())
         .collect();
     (!lines.is_empty()).then(|| lines.join(","))
-}
-
-fn accepts_gzip(headers: &HeaderMap) -> bool {
-    exposition::accepts_gzip(combined(headers, ACCEPT_ENCODING).as_deref())
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct ProbeResult {
-    /// True for 200, false for 503.
-    is_ok: bool,
-    /// The body of the response, one line.
-    reason: String,
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::ProbeResult;
 use crate::{
     base::{
         text::label_value,
@@ -13,6 +12,14 @@ use crate::{
         snapshot::Snapshot,
     },
 };
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ProbeResult {
+    /// True for 200, false for 503.
+    pub(super) is_ok: bool,
+    /// The body of the response, one line.
+    pub(super) reason: String,
+}
 
 /// Ready after the first successful poll of this process. Later failures change nothing, as known events are kept.
 pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
@@ -35,7 +42,11 @@ pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
 pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> ProbeResult {
     let judgements = snapshot.pending().map(|tracked| judge(tracked, now));
     let due = judgements
-        .filter(|it| it.interrupts_vm() && it.start.is_within(lead_time, now.wall))
+        .filter(|it| {
+            let seconds = it.start.seconds_from(now.wall);
+            let is_due = seconds.is_some_and(|seconds| seconds <= lead_time.as_secs_f64());
+            it.interrupts_vm() && is_due
+        })
         .max_by(|one, other| one.priority().total_cmp(&other.priority()));
     due.map_or_else(
         || ProbeResult {

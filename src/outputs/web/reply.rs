@@ -10,7 +10,7 @@ use hyper::{
     },
 };
 
-use super::ProbeResult;
+use super::probe::ProbeResult;
 use crate::{http::server::HandlerResponse, outputs::metrics::exposition};
 
 /// Allows our own style, script and icon, and the reload of the page.
@@ -45,7 +45,7 @@ pub(super) fn set(response: &mut HandlerResponse, name: HeaderName, value: &'sta
     response.headers_mut().insert(name, value);
 }
 
-fn text(status: StatusCode, body: impl Into<Bytes>) -> HandlerResponse {
+pub(super) fn text(status: StatusCode, body: impl Into<Bytes>) -> HandlerResponse {
     let mut response = ok("text/plain; charset=utf-8", body);
     *response.status_mut() = status;
     response
@@ -60,10 +60,6 @@ pub(super) fn compressed(mut response: HandlerResponse) -> HandlerResponse {
         set(&mut response, CONTENT_ENCODING, "gzip");
     }
     response
-}
-
-pub(super) fn healthy() -> HandlerResponse {
-    text(StatusCode::OK, "healthy\n")
 }
 
 pub(super) fn probe(result: ProbeResult) -> HandlerResponse {
@@ -90,18 +86,6 @@ pub(super) fn asset(path: &str) -> Option<HandlerResponse> {
     Some(response)
 }
 
-pub(super) fn not_found() -> HandlerResponse {
-    text(
-        StatusCode::NOT_FOUND,
-        "404: no such page. The status page is at /\n",
-    )
-}
-
-pub(super) fn invalid_after() -> HandlerResponse {
-    let body = "400: after must be the number of the last transition that you have read, such as after=17, once\n";
-    text(StatusCode::BAD_REQUEST, body)
-}
-
 pub(super) fn method_not_allowed(is_probe: bool) -> HandlerResponse {
     let body = "405: this method is not allowed\n";
     let mut response = text(StatusCode::METHOD_NOT_ALLOWED, body);
@@ -114,8 +98,4 @@ pub(super) fn without_body(mut response: HandlerResponse) -> HandlerResponse {
     *response.body_mut() = Full::default();
     set(&mut response, ALLOW, PROBE_METHODS);
     response
-}
-
-pub(super) fn internal_error() -> HandlerResponse {
-    text(StatusCode::INTERNAL_SERVER_ERROR, "500: internal error\n")
 }

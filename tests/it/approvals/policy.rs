@@ -59,7 +59,7 @@ fn seen(event: &Value) -> Tracker {
 
 /// A tracker after this document.
 fn seen_in(body: &str, vm_name: Option<&str>) -> Tracker {
-    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let mut tracker = Tracker::default();
     let (document, _) = document::parse(body.as_bytes()).unwrap();
     tracker.observe(&document, vm_name, at(0));
     tracker

@@ -184,7 +184,7 @@ pub(super) fn entry(number: u64) -> Entry {
         "Resources": ["web_0", "web_1"], "EventSource": "Platform", "DurationInSeconds": 9,
     });
     let body = |events| json!({"DocumentIncarnation": 1, "Events": events}).to_string();
-    let mut tracker = Tracker::new(Duration::ZERO);
+    let mut tracker = Tracker::default();
     let mut observe = |events, seconds: u64| {
         let (document, _) = document::parse(body(events).as_bytes()).unwrap();
         let at = Timestamp::from_unix_seconds(SEEN_AT).unwrap();

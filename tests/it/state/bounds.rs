@@ -27,7 +27,7 @@ fn largest_document(number: u64, is_complete: bool) -> document::Document {
 
 #[test]
 fn the_largest_state_of_present_missing_and_ended_events_is_written_and_read_back() {
-    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let mut tracker = Tracker::default();
     let now = |seconds| Moment::new(at(), Duration::from_secs(seconds));
     for (number, is_complete) in (0..).zip([true, true, true, true, false, false, false]) {
         let document = largest_document(number, is_complete);

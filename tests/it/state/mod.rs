@@ -56,7 +56,7 @@ fn saved_at(wall: Timestamp, event_type: &str) -> SavedState {
     let body = format!(
         r#"{{"DocumentIncarnation":2,"Events":[{{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"{event_type}","Resources":["web_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}}]}}"#
     );
-    let mut tracker = Tracker::new(Duration::from_mins(10));
+    let mut tracker = Tracker::default();
     let (document, _) = document::parse(body.as_bytes()).unwrap();
     let now = Moment::new(wall, Duration::from_hours(1));
     tracker.observe(&document, Some("web_0"), now);

@@ -62,8 +62,8 @@ impl Scrape {
     fn polling(&self) -> [Family<'_>; 10] {
         let (poll, requests) = (&self.snapshot.poll, &self.snapshot.requests);
         let duration = [([], &requests.duration)];
-        let failures = requests.failures();
-        let failures = failures.map(|(reason, count)| (reason.as_str(), count));
+        let failures = requests.failures.iter();
+        let failures = failures.map(|(reason, count)| (reason.as_str(), *count));
         let last_success = poll.last_success_at().map(Timestamp::as_unix_seconds);
         let is_mismatch = self.snapshot.identity.as_ref();
         let is_mismatch = is_mismatch.map(|_| self.snapshot.other_vm_name().is_some());

@@ -76,7 +76,10 @@ pub fn spans(transition: &Transition, vm: &str) -> Vec<SpanData> {
     let spans = |(kind, at)| match kind {
         TransitionKind::Announced => vec![announced(tracked, vm)],
         TransitionKind::Started => notice(tracked, vm).into_iter().collect(),
-        TransitionKind::Ended(_) => ended(tracked, vm),
+        TransitionKind::Ended(_) => {
+            let spans = tracked.end.map(|end| completed(tracked, vm, end.at));
+            spans.unwrap_or_default()
+        }
         TransitionKind::Amended {
             was_scope: EventScope::Own,
         } if tracked.scope != EventScope::Own => completed(tracked, vm, tracked.time(at)),
@@ -101,11 +104,6 @@ fn announced(tracked: &TrackedEvent, vm: &str) -> SpanData {
 fn notice(tracked: &TrackedEvent, vm: &str) -> Option<SpanData> {
     let (since, until) = (tracked.first_seen_at, tracked.started_at?);
     Some(span(tracked, vm, SpanPhase::Notice, since, until))
-}
-
-fn ended(tracked: &TrackedEvent, vm: &str) -> Vec<SpanData> {
-    let spans = tracked.end.map(|end| completed(tracked, vm, end.at));
-    spans.unwrap_or_default()
 }
 
 /// The spans that end when the event does, or when it no longer names this VM. The notice of an event that has started

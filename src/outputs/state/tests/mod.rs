@@ -54,7 +54,7 @@ impl Exporter {
     fn start() -> Self {
         let body = br#"{"DocumentIncarnation":2,"Events":[{"EventId":"1","EventStatus":"Scheduled","EventType":"Freeze","Resources":["web_0"],"NotBefore":""}]}"#;
         let (document, _) = document::parse(body).unwrap();
-        let mut tracker = Tracker::new(Duration::from_mins(10));
+        let mut tracker = Tracker::default();
         let now = Moment::new(at(0), Duration::ZERO);
         tracker.observe(&document, Some("web_0"), now);
         let mut exporter = Self {

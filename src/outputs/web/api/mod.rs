@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     azure::{
         Identity,
-        event::{self, EventScope, Status},
+        event::{self, EventId, EventScope, Status},
     },
     base::{
         json::to_text,
@@ -24,14 +24,12 @@ use crate::{
     },
     core::{
         approval::{ApprovalDecision, ApprovalStep},
-        assessment::{Judgement, judge},
+        assessment::{AlertRule, judge},
         lifecycle::{TrackedEvent, Transition, TransitionKind},
         snapshot::Snapshot,
     },
 };
 
-/// # Errors
-/// None in practice: every value of a snapshot can be serialised.
 pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<String> {
     let context = EventContext::new(snapshot);
     let events = snapshot.events.iter();
@@ -80,7 +78,7 @@ fn health(snapshot: &Snapshot, now: Moment) -> Value {
             "since": failure.since.wall.rfc3339_millis(),
         })
     });
-    let failures = requests.failures();
+    let failures = requests.failures.iter();
     let failures: BTreeMap<_, _> = failures.map(|(reason, n)| (reason.as_str(), n)).collect();
     json!({
         "up": poll.is_up(now),
@@ -117,17 +115,17 @@ fn vm(snapshot: &Snapshot) -> Value {
 
 struct EventContext<'a> {
     snapshot: &'a Snapshot,
-    /// The types of the events of this VM that have not ended, each with their number.
-    open_types: BTreeMap<&'a str, usize>,
+    /// The types of the events of this VM that have not ended, each with their ids.
+    open_types: BTreeMap<&'a str, Vec<&'a EventId>>,
 }
 
 impl<'a> EventContext<'a> {
     fn new(snapshot: &'a Snapshot) -> Self {
-        let mut open_types = BTreeMap::new();
+        let mut open_types: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for tracked in snapshot.pending().filter(|it| it.scope == EventScope::Own) {
-            *open_types
-                .entry(tracked.shown.event_type.as_str())
-                .or_default() += 1;
+            let event = &tracked.shown;
+            let ids = open_types.entry(event.event_type.as_str());
+            ids.or_default().push(&event.id);
         }
         Self {
             snapshot,
@@ -137,16 +135,9 @@ impl<'a> EventContext<'a> {
 
     /// The types of those beside this event.
     fn other_open_types(&self, tracked: &TrackedEvent) -> Vec<&'a str> {
-        let known = self.snapshot.events.iter();
-        let current = known
-            .as_slice()
-            .binary_search_by(|known| known.shown.id.cmp(&tracked.shown.id))
-            .ok()
-            .and_then(|position| self.snapshot.events.get(position))
-            .filter(|it| it.is_maintenance_pending() && it.scope == EventScope::Own)
-            .map(|it| it.shown.event_type.as_str());
+        let is_other = |id: &&EventId| **id != tracked.shown.id;
         let types = self.open_types.iter();
-        let others = types.filter(|(name, count)| **count > usize::from(current == Some(**name)));
+        let others = types.filter(|(_, ids)| ids.iter().any(is_other));
         others.map(|(name, _)| *name).collect()
     }
 }
@@ -198,6 +189,8 @@ impl<'a> EventEntry<'a> {
             .map(|vm| &vm.computer_name);
         let judgement = judge(tracked, now);
         let summary = judgement.words(context.snapshot).summary;
+        let alert =
+            |rule: AlertRule| json!({"name": rule.name, "severity": rule.severity.as_str()});
         let approval = decision.map(approval);
         let longest = tracked.longest_interruption;
         let interruptions = tracked.interruptions.iter().map(|interruption| {
@@ -216,7 +209,7 @@ impl<'a> EventEntry<'a> {
             ("advisory", json!(tracked.shown.is_advisory())),
             ("phase", json!(tracked.phase().as_str())),
             ("interrupts_vm", json!(judgement.interrupts_vm())),
-            ("alerts", alerts(&judgement)),
+            ("alerts", judgement.firing().map(alert).collect()),
             ("summary", json!(summary)),
             ("other_open_types", json!(context.other_open_types(tracked))),
             ("not_before", time(tracked.shown.not_before)),
@@ -255,13 +248,6 @@ fn approval(approval: &ApprovalDecision) -> Value {
     })
 }
 
-fn alerts(judgement: &Judgement<'_>) -> Value {
-    let firing = judgement.firing();
-    firing
-        .map(|rule| json!({"name": rule.name, "severity": rule.severity.as_str()}))
-        .collect()
-}
-
 /// The parameter `after`: the number of the last transition that the client has read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct After(Option<u64>);
@@ -285,9 +271,6 @@ impl After {
 }
 
 /// Each transition is one line.
-///
-/// # Errors
-/// None in practice: every value of a snapshot can be serialised.
 pub(super) fn transitions_json(
     snapshot: &Snapshot,
     After(after): After,

@@ -7,7 +7,7 @@ mod event;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{ProbeResult, WebSettings};
+use super::{WebSettings, probe::ProbeResult};
 use crate::{
     azure::event::EventScope,
     base::{
@@ -177,7 +177,7 @@ fn headline(snapshot: &Snapshot, others: usize, advisories: usize, now: Moment) 
                 h2 aria-live="polite" { (heading) }
                 @if !detail.0.is_empty() { p { (detail) } }
                 @if advisories > 0 { p { "See the advisories below." } }
-                @if others > 0 { p { (pluralize(others, "event")) " for other VMs." } }
+                @if others > 0 { p { (others) @if others == 1 { " event" } @else { " events" } " for other VMs." } }
                 p.fresh { (freshness(snapshot, now)) }
             }
         }
@@ -251,7 +251,7 @@ fn about(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
         "not finished yet"
     };
     let requests = &snapshot.requests;
-    let failed: u64 = requests.failures().map(|(_, count)| count).sum();
+    let failed: u64 = requests.failures.values().sum();
     let name = snapshot.vm_name.as_deref().unwrap_or_default();
     html! {
         section.about aria-label="About this exporter" data-testid="about" {
@@ -328,10 +328,6 @@ fn at(at: Timestamp) -> Markup {
 
 fn unix_millis(at: Timestamp) -> String {
     format!("{:.0}", at.as_unix_seconds() * 1_000.0)
-}
-
-fn pluralize(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Untrusted text for display. Markup is escaped where the text is put into the page.
