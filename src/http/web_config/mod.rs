@@ -1,7 +1,7 @@
 //! The file of `--web.config.file`: TLS, names and passwords, and headers for the port of the exporter, in the format of
 //! exporter-toolkit.
 //!
-//! `web_settings` makes typed settings of a text, and `server_tls` a configuration of rustls. [`ConfigSource`] reads both from
+//! `web_settings` makes typed settings of a text, and `server_tls` a configuration of rustls. `ConfigSource` reads both from
 //! disk, for each request and each handshake; what has not changed is not parsed again. `access` is a [`Handler`] in front
 //! of the web service. Where the files are not valid while the exporter runs, nothing but probes is served.
 
