@@ -1,4 +1,4 @@
-//! The journal: everything that readers are told about events, each entry with a number. Pure. The file beside the state
+//! The journal: all changes of events that readers get, as numbered entries. Pure. The file beside the state
 //! is a copy that is read once, at the start, so that the numbers go on over a restart.
 
 use std::{collections::VecDeque, sync::Arc};
@@ -22,7 +22,7 @@ const MAX_OTHER_BYTES: usize = 1 << 20;
 const MAX_LINE_BYTES: usize = 512 << 10;
 const MAX_CUT_NAMES_BYTES: usize = 64 << 10;
 
-/// One thing that readers are told.
+/// One change of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub number: u64,
@@ -167,7 +167,8 @@ impl Journal {
         }
     }
 
-    /// Applies to a state what the journal has behind it: an earlier process had told readers, or was about to.
+    /// Applies to a state the entries after the last one that it counts: an earlier process has published them, or was
+    /// about to.
     pub fn replay(&self, state: &mut SavedState) {
         let counted = state.journal.as_ref().map_or(0, |saved| saved.newest);
         for entry in self.after(counted) {

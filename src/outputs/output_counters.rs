@@ -98,7 +98,7 @@ pub(crate) struct PushCounts {
 
 #[derive(Debug, Default)]
 pub struct OutputCounters {
-    /// Of each signal that is exported.
+    /// The counts of each signal that is exported.
     exports: Mutex<BTreeMap<Signal, watch::Sender<ExportCounts>>>,
     pushes: Mutex<PushCounts>,
     /// Failed writes of the file of `--textfile.path`.

@@ -296,7 +296,7 @@ fn api_version(request: &Request) -> Option<&str> {
         .map(|(_, value)| value)
 }
 
-/// Of Scheduled Events: a documented version, or a newer date.
+/// A version of the Scheduled Events API: a documented one, or a newer date.
 fn events_version(name: &str) -> Option<ApiVersion> {
     ApiVersion::parse(name).filter(|it| it.is_documented() || name > LATEST_API_VERSION)
 }

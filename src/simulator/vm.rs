@@ -47,7 +47,7 @@ impl Vm {
         }
     }
 
-    /// Another VM of the scenarios: of the same flexible scale set, or of the uniform one that its name tells.
+    /// Another VM of the scenarios: of the same flexible scale set, or of the uniform one that its name has.
     pub(super) fn neighbour(&self, name: &str) -> Self {
         Self::new(Some(name), self.flexible_set.as_deref(), self.os_type)
     }

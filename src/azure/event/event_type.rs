@@ -33,7 +33,7 @@ pub(crate) struct TypeSpec {
     pub api_version: Option<&'static str>,
     /// The alert of an event that is due.
     pub alert: &'static str,
-    /// Of that alert. A pause of some seconds has a lower one.
+    /// The severity of the alert. A pause of some seconds has a lower one.
     pub severity: Severity,
     /// What the event does to the VM: a clause of the texts for people.
     pub meaning: &'static str,

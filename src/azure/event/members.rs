@@ -9,9 +9,9 @@ use super::{Event, EventId, Source};
 use crate::base::{text::label_value, time::Timestamp};
 
 pub(crate) struct Member {
-    /// In a document.
+    /// The name in a document.
     pub(crate) name: &'static str,
-    /// Of spans and log records.
+    /// The key of the attribute of spans and log records.
     pub(crate) attribute: &'static str,
     /// `None` if the event has no readable one.
     pub(crate) value: fn(&Event) -> Option<MemberValue<'_>>,

@@ -59,9 +59,11 @@ const MAX_EMPTY_GAP: Duration = Duration::from_secs(30);
 pub struct Client {
     connection: ImdsConnection,
     endpoint: Endpoint,
-    /// Of the last document, and so are the next two. The body is empty if it is too long.
+    /// The `ETag` of the last document.
     etag: Option<HeaderValue>,
+    /// The body of the last document; empty if it is too long.
     body: Vec<u8>,
+    /// The incarnation of the last document.
     incarnation: Option<i64>,
     /// The times of the first and the last of consecutive empty bodies.
     empty_bodies: Option<(MonotonicTime, MonotonicTime)>,

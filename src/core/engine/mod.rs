@@ -2,7 +2,7 @@
 //! perform in their order. It reads no clock, and touches no file and no socket; it logs with `tracing`.
 //!
 //! Invariants: an input that carries an error ends no event; the journal is written before the state that counts it, and
-//! both before readers are told, so that a crash between two effects repeats and loses nothing; an approval is part of
+//! both before the snapshot is published, so that a crash between two effects repeats and loses nothing; an approval is part of
 //! the state before its request is sent.
 
 mod anomalies;
@@ -120,7 +120,7 @@ pub struct Engine {
     approvals: Approvals,
     anomalies: AnomalyTracker,
     saves: SaveSchedule,
-    /// Those since the last effects, which have no entry yet.
+    /// The transitions since the last effects, which have no entry yet.
     transitions: Vec<Transition>,
     journal: Arc<Journal>,
     /// Entries that fell off the journal since the last publication.

@@ -1,5 +1,5 @@
 //! When the state is saved: after each change, at each heartbeat, and once a second after a failure. The heartbeat on
-//! disk tells a restart how old the last document is, and when the VM went down.
+//! disk shows after a restart how old the last document is, and when the VM went down.
 
 use std::time::Duration;
 

@@ -32,7 +32,7 @@ type Listed<'a> = HashMap<&'a EventId, &'a Event>;
 #[derive(Debug, Clone, Default)]
 pub struct Tracker {
     pub poll: PollState,
-    /// Those of the last document that only its predecessors reveal.
+    /// The anomalies of the last document that only earlier documents show.
     pub(crate) anomalies: Anomalies,
     /// Also those of this VM that are not shown any more, for [`PAST_RETENTION`].
     entries: BTreeMap<EventId, TrackerEntry>,

@@ -123,7 +123,7 @@ fn refusal(status: StatusCode) -> HandlerResponse {
     response
 }
 
-/// Those of the settings replace our own.
+/// The headers of the settings replace our own.
 fn with_headers(settings: &Settings, mut response: HandlerResponse) -> HandlerResponse {
     for (name, value) in &settings.headers {
         response.headers_mut().insert(name, value.clone());

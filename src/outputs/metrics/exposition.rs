@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// Of Prometheus 2.42 and 3.x; by name, without a version, in any case, with quotes; with weights.
+    /// `Accept` of Prometheus 2.42 and 3.x; by name, without a version, in any case, with quotes; with weights.
     const OPEN_METRICS: &str = r#"
         application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1
         application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1
@@ -97,7 +97,7 @@ mod tests {
         application/openmetrics-text;q=0.2, text/plain;q=0.2
         text/plain;q=0, application/openmetrics-text;q=0.1
     "#;
-    /// Of VictoriaMetrics, Telegraf, curl, a browser; with a version, with weights; nothing usable.
+    /// `Accept` of VictoriaMetrics, Telegraf, curl, a browser; with a version, with weights; nothing usable.
     const TEXT: &str = r#"
         text/plain;version=0.0.4;q=1,*/*;q=0.1
         application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7,text/plain;version=0.0.4;q=0.3

@@ -49,7 +49,7 @@ pub struct Cursor {
     count: fn(&Entry) -> u64,
     /// All entries up to this number are done: accepted, dropped, or without records.
     sent: u64,
-    /// And these.
+    /// Later entries that are done, too.
     ahead: BTreeSet<u64>,
     failed: BTreeMap<u64, Failed>,
     in_flight: Vec<Arc<Entry>>,
@@ -104,7 +104,7 @@ impl Cursor {
         (self.count)(entry)
     }
 
-    /// Those of the entries that are not done.
+    /// The spans, or log records, of the entries that are not done.
     pub fn unsent(&self) -> u64 {
         let kept = self.journal.after(self.sent);
         let fallen_off = self.in_flight.iter().filter(|it| !self.is_kept(it));

@@ -36,15 +36,16 @@ use crate::{
 /// Attributes and value of each series of a gauge, by the name of the metric.
 type Gauges = HashMap<&'static str, Vec<(Vec<KeyValue>, f64)>>;
 
-/// Those of histograms, by the name of the instrument.
+/// The bounds of histograms, by the name of the instrument.
 type Bounds = HashMap<&'static str, Vec<f64>>;
 
 /// A series: the name of the metric, and the attributes.
 type Series = (&'static str, Vec<KeyValue>);
 
-/// Of a metric about events, for which the SDK takes memory with the first one. It puts further ones together.
+/// Series of a metric about events. The SDK takes memory for all of them with the first one, and puts further ones
+/// together.
 const MAX_EVENT_SERIES: usize = 10_000;
-/// Of any other metric.
+/// Series of any other metric.
 const MAX_SERIES: usize = 256;
 
 #[derive(Debug)]
