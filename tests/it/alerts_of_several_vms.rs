@@ -76,14 +76,16 @@ async fn external_labels_are_added_to_pushed_alerts() {
         .arg(format!("--alertmanager.url={}", alertmanager.base()))
         .args([
             "--alertmanager.external-label=cluster=eu=1",
-            "--alertmanager.external-label=team=Größe",
+            "--alertmanager.external-label=k8s.cluster.name=Größe",
+            "--alertmanager.external-label=1 größe=a",
         ]);
     let _exporter = Process::start_as(&mut command);
     alertmanager.until_pushed().await;
     let alert = alertmanager.alerts().remove(0);
     // The year 2999 is days ahead.
     let expected = json!({
-        "alertname": "AzureScheduledEventDegradedHardware", "severity": "warning", "cluster": "eu=1", "team": "Größe",
+        "alertname": "AzureScheduledEventDegradedHardware", "severity": "warning", "cluster": "eu=1",
+        "k8s.cluster.name": "Größe", "1 größe": "a",
         "event_id": "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265", "event_type": "Reboot", "event_source": "Platform",
     });
     assert_eq!(alert.labels, expected);

@@ -206,16 +206,14 @@ fn external_labels(flags: &[String]) -> Result<BTreeMap<String, String>, Command
         let Some((name, value)) = flag.split_once('=') else {
             return error("has no value: write it as NAME=VALUE, such as cluster=eu-1");
         };
-        let is_name_char = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let starts_with_digit = name.starts_with(|c: char| c.is_ascii_digit());
-        let problem = if name.is_empty() || starts_with_digit || !name.chars().all(is_name_char) {
-            "has an invalid name: use letters, digits and underscores, and no digit first"
+        let problem = if name.is_empty() {
+            "has no name: write it as NAME=VALUE, such as cluster=eu-1"
         } else if name.starts_with("__") || ALERT_LABELS.contains(&name) {
             "has a reserved name: use another one"
         } else if value.is_empty() {
             "has an empty value: omit it, because an empty label is an absent one"
-        } else if label_value(value) != value {
-            "has a value with control characters or more than 256 characters"
+        } else if label_value(name) != name || label_value(value) != value {
+            "has control characters, or more than 256 characters in its name or value"
         } else if labels.insert(name.to_owned(), value.to_owned()).is_some() {
             "has a name that was given before: give each name once"
         } else {
