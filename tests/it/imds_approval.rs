@@ -1,19 +1,15 @@
 //! The approval request of the IMDS client.
 
-use azure_scheduled_events_exporter::{event::EventId, imds::Client, time::Clock};
+use azure_scheduled_events_exporter::{event::EventId, time::Clock};
+use serde_json::{Value, json};
 
-use crate::support::{DEADLINE, FakeImds, Reply, client_of, endpoint, install_cryptography};
+use crate::support::{DEADLINE, FakeImds, Reply, client_of, events::event, process::Process};
 
 const ID: &str = "e2C6D8F1-0A97-4B35-8D14-6F52C3B09A7E";
 
 /// As in every sample of that version; the later versions do not have the member.
 #[tokio::test]
-async fn an_approval_of_the_preview_version_names_the_current_incarnation() {
-    let document = |incarnation: &str| {
-        Reply::ok(format!(
-            r#"{{"DocumentIncarnation":{incarnation},"Events":[]}}"#
-        ))
-    };
+async fn an_approval_of_the_preview_version_names_the_incarnation_of_the_document() {
     for (version, incarnation, expected) in [
         ("2017-03-01", "5", Some("5")),
         ("2017-03-01", "\"6\"", Some("6")),
@@ -21,21 +17,19 @@ async fn an_approval_of_the_preview_version_names_the_current_incarnation() {
         ("2017-08-01", "5", None),
         ("2020-07-01", "5", None),
     ] {
-        let imds = FakeImds::of_version(version, document("4")).await;
-        install_cryptography();
-        let mut client = Client::new(&endpoint(&imds.base(), version)).unwrap();
-        let clock = Clock::start();
-        client.poll(DEADLINE, clock).await.unwrap();
-        imds.now(document(incarnation));
-        client.poll(DEADLINE, clock).await.unwrap();
+        let event = event(&json!({"EventId": ID}));
+        let document = format!(r#"{{"DocumentIncarnation":{incarnation},"Events":[{event}]}}"#);
+        let imds = FakeImds::of_version(version, Reply::ok(document)).await;
         imds.approvals(Reply::ok(""));
-        client
-            .approve(&[EventId::new(ID)], DEADLINE, clock)
-            .await
-            .unwrap();
+        let arguments = ["approve", ID, &format!("--imds.api-version={version}")];
+        let url = format!("--imds.url={}", imds.base());
+        let ended = Process::start(arguments.into_iter().chain([&*url]))
+            .end()
+            .await;
+        assert_eq!(ended.code, Some(0), "{ended:?}");
         let requests = imds.requests();
-        let sent: serde_json::Value = serde_json::from_str(&requests[2].body).unwrap();
-        let mut body = serde_json::json!({ "StartRequests": [{ "EventId": ID }] });
+        let sent: Value = serde_json::from_str(&requests.last().unwrap().body).unwrap();
+        let mut body = json!({ "StartRequests": [{ "EventId": ID }] });
         if let Some(incarnation) = expected {
             body["DocumentIncarnation"] = incarnation.into();
         }
@@ -49,13 +43,13 @@ async fn an_id_cannot_break_out_of_the_body() {
     let mut client = client_of(&imds.base());
     let id = EventId::new("\"}],\"x\":\"\\");
     client
-        .approve(std::slice::from_ref(&id), DEADLINE, Clock::start())
+        .approve(std::slice::from_ref(&id), None, DEADLINE, Clock::start())
         .await
         .unwrap();
-    let sent: serde_json::Value = serde_json::from_str(&imds.requests()[0].body).unwrap();
+    let sent: Value = serde_json::from_str(&imds.requests()[0].body).unwrap();
     assert_eq!(
         sent,
-        serde_json::json!({ "StartRequests": [{ "EventId": id.as_str() }] })
+        json!({ "StartRequests": [{ "EventId": id.as_str() }] })
     );
 }
 
@@ -72,7 +66,7 @@ async fn a_200_is_an_approval_with_any_body() {
     let mut client = client_of(&imds.base());
     for _ in 0..5 {
         client
-            .approve(&[EventId::new(ID)], DEADLINE, Clock::start())
+            .approve(&[EventId::new(ID)], None, DEADLINE, Clock::start())
             .await
             .unwrap();
     }

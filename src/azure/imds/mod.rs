@@ -63,8 +63,6 @@ pub struct Client {
     etag: Option<HeaderValue>,
     /// The body of the last document; empty if it is too long.
     body: Vec<u8>,
-    /// The incarnation of the last document.
-    incarnation: Option<i64>,
     /// The times of the first and the last of consecutive empty bodies.
     empty_bodies: Option<(MonotonicTime, MonotonicTime)>,
     has_read_events: bool,
@@ -80,7 +78,6 @@ impl Client {
             endpoint: endpoint.clone(),
             etag: None,
             body: Vec::new(),
-            incarnation: None,
             empty_bodies: None,
             has_read_events: false,
             has_read_metadata: false,
@@ -127,17 +124,18 @@ impl Client {
     }
 
     /// Approves events: they may start before their `NotBefore`, on every VM that they name. After an error the
-    /// document must be polled before another attempt.
+    /// document must be polled before another attempt. `incarnation` is that of the document that lists them.
     pub async fn approve(
         &mut self,
         ids: &[EventId],
+        incarnation: Option<i64>,
         timeout: Duration,
         clock: Clock,
     ) -> Result<(), RequestError> {
         let requests = ids.iter().map(|id| json!({ "EventId": id.as_str() }));
         let requests: Vec<_> = requests.collect();
         let is_named = self.endpoint.approvals_name_incarnation;
-        let body = match self.incarnation.filter(|_| is_named) {
+        let body = match incarnation.filter(|_| is_named) {
             Some(number) => {
                 json!({ "StartRequests": requests, "DocumentIncarnation": number.to_string() })
             }
@@ -193,7 +191,6 @@ impl Client {
         let (document, anomalies) = document::parse(&body)
             .map_err(|error| request_error::parse(&error, "a scheduled-events document", &body))?;
         self.etag = etag;
-        self.incarnation = document.incarnation;
         if body.len() > MAX_KEPT_BYTES {
             body = Vec::new();
         }

@@ -64,13 +64,12 @@ impl Engine {
 
     /// Decides about every event. `may_send`: a poll has just succeeded.
     pub(super) fn evaluate_approvals(&mut self, may_send: bool, now: Moment) {
-        let policy = self.config.approvals;
         let vm_name = self.certain_name();
         let vm_name = vm_name.as_deref().map_err(|why| *why);
         let mut decided = Vec::new();
         for tracked in self.tracker.events(now) {
             if tracked.is_pending() {
-                let decision = verdict(&tracked, &policy, vm_name, now);
+                let decision = verdict(&tracked, &self.policy, vm_name, now);
                 self.record_intention(&tracked, &decision, now);
                 decided.push((tracked, decision));
             }
@@ -82,7 +81,7 @@ impl Engine {
         }
         for (tracked, decision) in &decided {
             let before = self.approvals.decisions.get(&tracked.shown.id);
-            if should_log(before, decision, tracked, &policy) {
+            if should_log(before, decision, tracked, &self.policy) {
                 log_approval(decision, tracked);
             }
         }
@@ -111,7 +110,7 @@ impl Engine {
         decision: &ApprovalDecision,
         now: Moment,
     ) {
-        let step = match is_intended(decision, tracked, &self.config.approvals) {
+        let step = match is_intended(decision, tracked, &self.policy) {
             Some(true) if tracked.approval.intended_at().is_none() => ApprovalStep::Intended,
             Some(false) if tracked.approval.intended_at().is_some() => ApprovalStep::Withdrawn,
             _ => return,
@@ -127,7 +126,7 @@ impl Engine {
         now: Moment,
     ) -> ApprovalDecision {
         let (event, at) = (&tracked.shown, tracked.time(now));
-        if self.config.approvals.dry_run {
+        if self.policy.dry_run {
             self.tracker
                 .record_step(&event.id, ApprovalStep::DryRun, now);
             self.saves.mark();
@@ -149,7 +148,7 @@ impl Engine {
             Some(identity) if identity.contradicts(Some(&vm_name)) => {
                 Err(SkipReason::NameContradiction)
             }
-            None if self.config.vm_name.is_none() => Err(SkipReason::IdentityUnknown),
+            None if !self.is_name_configured => Err(SkipReason::IdentityUnknown),
             Some(_) | None => Ok(vm_name),
         }
     }

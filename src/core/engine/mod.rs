@@ -104,13 +104,17 @@ pub enum Effect {
 
 #[derive(Debug)]
 pub struct Engine {
-    config: EngineConfig,
+    policy: ApprovalPolicy,
+    boot_id: Option<String>,
+    next_journal_id: Arc<str>,
     tracker: Tracker,
     pauses: PauseDetector,
     requests: RequestCounters,
     counters: Arc<EventCounters>,
     identity: Option<Arc<Identity>>,
     vm_name: Option<Arc<str>>,
+    /// The name is the value of `--vm.name`.
+    is_name_configured: bool,
     /// From instance metadata or, until they answer, from the restored state.
     metadata_name: Option<Arc<str>>,
     /// From instance metadata or, until they answer, from the restored state.
@@ -134,15 +138,16 @@ pub struct Engine {
 
 impl Engine {
     /// An engine that continues from `restored`, the state of an earlier process.
-    pub fn new(mut config: EngineConfig, mut restored: Option<SavedState>, now: Moment) -> Self {
-        let mut journal = std::mem::take(&mut config.journal);
+    pub fn new(config: EngineConfig, mut restored: Option<SavedState>, now: Moment) -> Self {
+        let mut journal = config.journal;
         if let Some(saved) = &mut restored {
             journal.replay(saved);
         }
         journal.is_owned = restored.as_ref().and_then(SavedState::owner).is_none();
         let saved = restored.as_ref();
         let saved_name = saved.and_then(|saved| saved.vm_name.as_deref());
-        let vm_name = config.vm_name.clone().or(saved_name.map(Arc::from));
+        let is_name_configured = config.vm_name.is_some();
+        let vm_name = config.vm_name.or(saved_name.map(Arc::from));
         let metadata_name = saved.and_then(|saved| saved.metadata_name.as_deref());
         let metadata_name = metadata_name.map(Arc::from);
         let vm_id = saved.and_then(SavedState::owner).map(str::to_owned);
@@ -172,6 +177,7 @@ impl Engine {
             counters: Arc::default(),
             identity: None,
             vm_name,
+            is_name_configured,
             metadata_name,
             vm_id,
             started_at: now,
@@ -182,7 +188,9 @@ impl Engine {
             effects: Vec::new(),
             publish: false,
             approve: Vec::new(),
-            config,
+            policy: config.approvals,
+            boot_id: config.boot_id,
+            next_journal_id: config.next_journal_id,
         };
         engine.record();
         engine
@@ -246,8 +254,8 @@ impl Engine {
         Some(until_soon.min(save_schedule::PENDING_INTERVAL))
     }
 
-    pub(crate) fn poll_interval(&self) -> Duration {
-        self.tracker.poll.interval
+    pub(crate) fn poll(&self) -> &PollState {
+        &self.tracker.poll
     }
 
     pub fn snapshot(&self, now: Moment) -> Snapshot {
@@ -357,7 +365,7 @@ impl Engine {
 
     fn saved_state(&self, now: Moment) -> SavedState {
         SavedState {
-            boot_id: self.config.boot_id.clone(),
+            boot_id: self.boot_id.clone(),
             heartbeat_at: now.wall,
             monotonic: now.monotonic,
             document_at: self.tracker.poll.last_document,

@@ -121,7 +121,7 @@ impl Engine {
         now: Moment,
     ) {
         self.publish = true;
-        let is_name_known = self.config.vm_name.is_some() || self.identity.is_some();
+        let is_name_known = self.is_name_configured || self.identity.is_some();
         let error = result.as_ref().err();
         let counted = error.filter(|error| !error.is_identity_unavailable(is_name_known));
         let reason = counted.map(|error| error.reason);
@@ -163,7 +163,7 @@ impl Engine {
             let vm_id = &*identity.vm_id;
             warn!(vm_id, "state belongs to another VM: starting without it");
             self.tracker.discard_foreign();
-            let next = &self.config.next_journal_id;
+            let next = &self.next_journal_id;
             Arc::make_mut(&mut self.journal).discard_foreign(next);
             // The outstanding write is that of the journal before.
             self.written_newest = 0;
@@ -171,7 +171,7 @@ impl Engine {
         } else {
             self.confirm_owner();
         }
-        if self.config.vm_name.is_none() {
+        if !self.is_name_configured {
             self.vm_name = Some(Arc::from(identity.name.as_str()));
         }
         self.metadata_name = Some(Arc::from(identity.name.as_str()));

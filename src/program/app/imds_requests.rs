@@ -131,7 +131,7 @@ impl ImdsRequests {
         let busy = elapsed(last.began, now);
         let failed = last.error.as_ref();
         let failed = failed.map(|error| (error, self.consecutive_failures));
-        let delay = next_delay(failed, busy, engine.poll_interval(), fastrand::f64());
+        let delay = next_delay(failed, busy, engine.poll().interval, fastrand::f64());
         let due = engine
             .approval_due_in(now)
             .filter(|_| last.error.is_none())
@@ -167,7 +167,8 @@ impl ImdsRequests {
                     late,
                 },
                 ImdsRequest::Approve(ids) => Input::ApprovalSent {
-                    result: client.approve(&ids, timeout, clock).await,
+                    // Only the preview's approvals name an incarnation, and no policy approves its events.
+                    result: client.approve(&ids, None, timeout, clock).await,
                     took: took(),
                     ids,
                 },

@@ -64,7 +64,8 @@ pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> 
     let to_be_sent = to_be_sent.filter(|(_, outcome)| *outcome == ApproveOutcome::Approved);
     let to_be_sent: Vec<_> = to_be_sent.map(|(event, _)| *event).collect();
     if !to_be_sent.is_empty() {
-        let sent = send(&mut client, &settings, &to_be_sent, clock);
+        let incarnation = document.incarnation;
+        let sent = send(&mut client, &settings, &to_be_sent, incarnation, clock);
         query::with_notice(&settings, sent).await?;
     }
     report(&results, flags.query.output)
@@ -89,6 +90,7 @@ async fn send(
     client: &mut Client,
     settings: &ImdsSettings,
     events: &[&Event],
+    incarnation: Option<i64>,
     clock: Clock,
 ) -> Result<(), CommandError> {
     let began = clock.now();
@@ -96,7 +98,10 @@ async fn send(
     let ids: Vec<_> = events.iter().map(|event| event.id.clone()).collect();
     let mut may_be_approved = false;
     loop {
-        let Err(cause) = client.approve(&ids, settings.timeout, clock).await else {
+        let Err(cause) = client
+            .approve(&ids, incarnation, settings.timeout, clock)
+            .await
+        else {
             return Ok(());
         };
         may_be_approved |= !cause.is_refusal();

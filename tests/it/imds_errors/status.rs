@@ -139,7 +139,7 @@ async fn the_answer_to_an_approval_is_not_explained_as_one_to_a_get() {
         let imds = FakeImds::scripted([Reply::http(status, &[], "")]).await;
         let id = EventId::new("7B1E04C9-52DA-4F6E-9C38-A40D7E91B265");
         let approved = client_of(&imds.base())
-            .approve(&[id], DEADLINE, Clock::start())
+            .approve(&[id], None, DEADLINE, Clock::start())
             .await;
         let message = approved.unwrap_err().to_string();
         assert!(message.contains(has), "{message}");

@@ -100,7 +100,9 @@ async fn an_approval_is_not_repeated() {
     let mut client = client_of(&imds.base());
     let clock = Clock::start();
     client.poll(DEADLINE, clock).await.unwrap();
-    let approved = client.approve(&[EventId::new("a")], DEADLINE, clock).await;
+    let approved = client
+        .approve(&[EventId::new("a")], None, DEADLINE, clock)
+        .await;
     assert!(!approved.unwrap_err().is_unsent);
 }
 
