@@ -47,7 +47,7 @@ impl Member {
         attribute: "azure.scheduled_event.resource_type",
         value: |event| event.resource_type.as_deref().map(MemberValue::Text),
     };
-    const RESOURCES: Self = Self {
+    pub(crate) const RESOURCES: Self = Self {
         name: "Resources",
         attribute: "azure.scheduled_event.resources",
         value: |event| event.resources.as_deref().map(MemberValue::Names),
@@ -70,7 +70,7 @@ impl Member {
             source.map(MemberValue::Text)
         },
     };
-    const DURATION: Self = Self {
+    pub(crate) const DURATION: Self = Self {
         name: "DurationInSeconds",
         attribute: "azure.scheduled_event.duration",
         value: |event| event.duration_seconds.map(MemberValue::Seconds),

@@ -183,11 +183,11 @@ impl<'a> Text<'a> {
         if let Some(end) = self.end() {
             return format!(" {end}");
         }
-        let waits = if self.is_user_initiated() {
-            " waits for an approval"
-        } else {
-            ""
+        let and = match self.tracked.scope {
+            EventScope::Unknown => " and",
+            EventScope::Own | EventScope::Other => "",
         };
+        let waits = format!("{and} waits for an approval");
         match self.start {
             Start::Never => String::new(),
             Start::Started(at) => format!(" in progress since {}", self.clock(at)),

@@ -1,25 +1,23 @@
 //! `approve`: prints the events and the effect of their approval, sends the approval, prints the results.
 
-use std::{
-    io::{self, Write as _},
-    time::Duration,
-};
+use std::io::{self, Write as _};
 
 use serde::Serialize;
 use tokio::time::sleep;
 
-use super::query::{self, OwnVm};
+use super::query;
 use crate::{
     azure::{
         document::Document,
-        event::{AzureForm, Event, EventId, EventScope, Source, Status, resource_name},
+        event::{AzureForm, Event, EventId, EventScope, Status},
         imds::Client,
     },
     base::{
         json,
         text::sanitize,
-        time::{Clock, Timestamp, in_words},
+        time::{Clock, Moment, Timestamp},
     },
+    core::{assessment::judge, lifecycle::TrackedEvent, snapshot::Snapshot},
     program::{
         CommandError,
         cli::{ApproveCommand, EXIT_MAY_BE_APPROVED, Output},
@@ -34,12 +32,12 @@ pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> 
     let (settings, clock) = (ImdsSettings::new(&flags.query.imds)?, Clock::start());
     let mut client = Client::new(&settings.endpoint)?;
     let (vm, document) = query::with_notice(&settings, async {
-        let vm = OwnVm::read(&mut client, &settings, clock).await;
+        let vm = query::read_vm(&mut client, &settings, clock).await;
         (vm, query::read_first(&mut client, &settings, clock).await)
     })
     .await;
     let document = document?;
-    if let Some(contradiction) = vm.contradiction() {
+    if let Some(contradiction) = query::contradiction(&vm) {
         if !flags.dry_run {
             return Err(CommandError::new(format!("not approved: {contradiction}")));
         }
@@ -53,12 +51,16 @@ pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> 
         }
         logs::print_stderr(&text);
     }
-    let mut results = Vec::new();
-    for event in chosen {
-        // The approval does not depend on who reads it.
-        let announcement = announcement(event, &vm, clock.now().wall);
-        io::stderr().write_all(announcement.as_bytes()).ok();
-        results.push((event, decide(event, flags)));
+    let results = chosen
+        .into_iter()
+        .map(|event| (event, decide(event, flags)));
+    let results: Vec<_> = results.collect();
+    for (event, outcome) in &results {
+        if matches!(outcome, ApproveOutcome::Approved | ApproveOutcome::DryRun) {
+            let announcement = announcement(event, &vm, clock.now());
+            // The approval does not depend on who reads it.
+            io::stderr().write_all(announcement.as_bytes()).ok();
+        }
     }
     let to_be_sent = results.iter();
     let to_be_sent = to_be_sent.filter(|(_, outcome)| *outcome == ApproveOutcome::Approved);
@@ -167,14 +169,14 @@ fn report(results: &[(&Event, ApproveOutcome)], output: Output) -> Result<String
 fn chosen<'a>(
     document: &'a Document,
     flags: &ApproveCommand,
-    vm: &OwnVm,
+    vm: &Snapshot,
 ) -> Result<Vec<&'a Event>, CommandError> {
     let mut events = Vec::new();
     if flags.all_mine {
-        if let Some(unknown) = vm.unknown() {
+        if let Some(unknown) = query::unknown_name(vm) {
             return Err(CommandError::new(unknown));
         }
-        let is_mine = |event: &&Event| event.scope(vm.names()) == EventScope::Own;
+        let is_mine = |event: &&Event| event.scope(query::vm_names(vm)) == EventScope::Own;
         let is_waiting = |event: &&Event| event.status == Status::Scheduled && !event.is_advisory();
         events.extend(document.events.iter().filter(is_waiting).filter(is_mine));
     }
@@ -231,42 +233,37 @@ struct Report<'a> {
     event: AzureForm<'a>,
 }
 
-fn announcement(event: &Event, vm: &OwnVm, now: Timestamp) -> String {
-    let requested_by = match &event.source {
-        Some(Source::User) => "requested by a user (User)".to_owned(),
-        Some(Source::Platform) => "requested by Azure (Platform)".to_owned(),
-        Some(Source::Other(word)) => format!("source {word}"),
-        None => format!("source {}", Source::NOT_GIVEN),
-    };
-    let wait = match event.deadline() {
-        Some(at) => format!(
-            "not before {} (in {})",
-            at.rfc3339(),
-            in_words(at.saturating_since(now))
-        ),
-        None if event.is_advisory() => "no deadline".to_owned(),
-        None => "no NotBefore".to_owned(),
-    };
-    let (kind, status) = (event.event_type.as_str(), event.status.as_str());
-    let mut lines = vec![format!(
-        "{kind} {}, {requested_by}, {status}, {wait}",
-        event.id
-    )];
-    let description = event.description_text();
-    lines.extend(description.map(|text| format!("  Description: {text}")));
-    lines.push(format!("  Effect on each VM: {}.", effect(event)));
-    if !event.is_advisory() {
-        let result = if event.status == Status::Started {
-            "It has started: there is nothing to approve."
-        } else {
-            "Once approved it may start at any moment, and cannot be stopped or postponed."
-        };
-        lines.push(format!("  {}", affected(event, vm)));
-        lines.push(format!("  {result}"));
-    }
+/// The words about the event, and what its approval does.
+fn announcement(event: &Event, vm: &Snapshot, now: Moment) -> String {
+    let scope = event.scope(query::vm_names(vm));
+    let tracked = TrackedEvent::begin(event.clone(), scope, now);
+    let words = judge(&tracked, now).words(vm);
+    let description = words.description_without_advice();
+    let named = named(event, scope, vm);
+    let result = "Once approved it may start on all of its VMs at any moment, and cannot be stopped or postponed.";
+    let lines = description.lines().chain([&*named, result]);
+    let lines = lines.map(|line| format!("  {line}"));
+    let lines = [words.summary].into_iter().chain(lines);
     // Text of Azure must not control the terminal.
-    let lines = lines.iter().map(|line| sanitize(line) + "\n");
-    lines.collect()
+    lines
+        .map(|line| sanitize(&line).into_owned() + "\n")
+        .collect()
+}
+
+/// Whether the event names this VM, as a sentence.
+fn named(event: &Event, scope: EventScope, vm: &Snapshot) -> String {
+    match scope {
+        EventScope::Own => "It names this VM.".to_owned(),
+        EventScope::Other => "It does NOT name this VM.".to_owned(),
+        EventScope::Unknown if event.resources.is_none() => {
+            "Its resources are missing: it acts on all VMs that it affects.".to_owned()
+        }
+        EventScope::Unknown => {
+            let why = query::unknown_name(vm).map(|why| format!(": {why}"));
+            let why = why.unwrap_or_default();
+            format!("It is not known whether it names this VM{why}.")
+        }
+    }
 }
 
 fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
@@ -280,47 +277,6 @@ fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
         ApproveOutcome::Advisory => format!("{kind} {id} is an advisory: nothing to approve."),
     };
     format!("{}\n", sanitize(&result))
-}
-
-fn effect(event: &Event) -> String {
-    let meaning = event.meaning();
-    match event.duration_seconds {
-        Some(seconds) if !event.is_without_interruption() => {
-            let length = in_words(Duration::from_secs(seconds));
-            format!("{meaning}; announced interruption: {length}")
-        }
-        Some(_) | None => meaning.to_owned(),
-    }
-}
-
-fn affected(event: &Event, vm: &OwnVm) -> String {
-    let Some(names) = &event.resources else {
-        return "Its resources are missing: it acts on all VMs that it affects.".to_owned();
-    };
-    let listed: Vec<_> = names.iter().map(|name| resource_name(name)).collect();
-    let host = vm
-        .host()
-        .map(|host| format!(", host {host},"))
-        .unwrap_or_default();
-    let own = match event.scope(vm.names()) {
-        EventScope::Own => format!("this VM{host} is one of them"),
-        EventScope::Other => format!("this VM{host} is NOT one of them"),
-        EventScope::Unknown => {
-            let why = vm.unknown().map(|why| format!(": {why}"));
-            format!(
-                "it is not known whether this VM is one of them{}",
-                why.unwrap_or_default()
-            )
-        }
-    };
-    let all = match names.len() {
-        1 => "the only VM".to_owned(),
-        count => format!("all {count} VMs"),
-    };
-    format!(
-        "It acts on {all} that it names ({own}): {}",
-        listed.join(", ")
-    )
 }
 
 fn nothing_to_approve(document: &Document, now: Timestamp) -> String {

@@ -5,11 +5,13 @@ use std::{fmt::Write as _, time::Duration};
 use serde::Serialize;
 use tracing::info;
 
-use super::query::{self, OwnVm};
+use super::query;
 use crate::{
     azure::{
         document::Document,
-        event::{AzureForm, Event, EventScope, Source, VmNames, resource_name},
+        event::{
+            AzureForm, Event, EventScope, Member, MemberValue, Source, VmNames, resource_name,
+        },
         imds::Client,
     },
     base::{
@@ -17,6 +19,7 @@ use crate::{
         text::{excerpt, sanitize},
         time::{Clock, Timestamp, in_words},
     },
+    core::snapshot::Snapshot,
     program::{
         CommandError,
         cli::{Output, QueryFlags},
@@ -31,21 +34,20 @@ pub(super) async fn run(flags: &QueryFlags) -> Result<String, CommandError> {
     let (vm, document) = query::with_notice(&settings, async {
         // JSON marks no event.
         let vm = match flags.output {
-            Output::Json if settings.vm_name.is_none() => None,
-            Output::Json | Output::Table => Some(OwnVm::read(&mut client, &settings, clock).await),
+            Output::Json if settings.vm_name.is_none() => Snapshot::empty(None, clock.now()),
+            Output::Json | Output::Table => query::read_vm(&mut client, &settings, clock).await,
         };
         (vm, query::read_first(&mut client, &settings, clock).await)
     })
     .await;
     let document = document?;
     let now = clock.now().wall;
-    let doubts = vm.iter().flat_map(|vm| [vm.contradiction(), vm.unknown()]);
-    let doubts = doubts
-        .flatten()
-        .map(|doubt| format!("Note: {}.\n", sanitize(&doubt)));
+    let doubts = [query::contradiction(&vm), query::unknown_name(&vm)];
+    let doubts = doubts.into_iter().flatten();
+    let doubts = doubts.map(|doubt| format!("Note: {}.\n", sanitize(&doubt)));
     match flags.output {
         Output::Table => {
-            let table = || table(&document, vm.as_ref(), now);
+            let table = || table(&document, &vm, now);
             let text = query::no_events_yet(&document, now).unwrap_or_else(table);
             Ok(text + &doubts.collect::<String>())
         }
@@ -81,16 +83,17 @@ struct Listing<'a> {
     events: Vec<AzureForm<'a>>,
 }
 
-const COLUMNS: [&str; 9] = [
-    "TYPE",
-    "STATUS",
-    "NOT BEFORE (UTC)",
-    "IN",
-    "DURATION",
-    "SOURCE",
-    "RESOURCES",
-    "DESCRIPTION",
-    "EVENT ID",
+/// Heading, member, and the text of a missing value. The time until the start is no member.
+const COLUMNS: [(&str, Option<Member>, &str); 9] = [
+    ("TYPE", Some(Member::TYPE), "-"),
+    ("STATUS", Some(Member::STATUS), "-"),
+    ("NOT BEFORE (UTC)", Some(Member::NOT_BEFORE), "-"),
+    ("IN", None, "-"),
+    ("DURATION", Some(Member::DURATION), "unknown"),
+    ("SOURCE", Some(Member::SOURCE), Source::NOT_GIVEN),
+    ("RESOURCES", Some(Member::RESOURCES), "unknown"),
+    ("DESCRIPTION", Some(Member::DESCRIPTION), "-"),
+    ("EVENT ID", Some(Member::ID), "-"),
 ];
 
 /// Characters of a cell. An event id has at most 256 bytes, and formatting panics on columns of 65,536 and more.
@@ -99,10 +102,16 @@ const MAX_CELL: usize = 256;
 const MAX_NAMES: usize = 3;
 
 /// A table with aligned columns. The name of this VM is marked with `*`.
-fn table(document: &Document, vm: Option<&OwnVm>, now: Timestamp) -> String {
-    let names = vm.map(OwnVm::names).unwrap_or_default();
-    let mut rows = vec![COLUMNS.map(str::to_owned)];
-    rows.extend(document.events.iter().map(|event| row(event, names, now)));
+fn table(document: &Document, vm: &Snapshot, now: Timestamp) -> String {
+    let names = query::vm_names(vm);
+    let mut rows = vec![COLUMNS.map(|(heading, _, _)| heading.to_owned())];
+    rows.extend(document.events.iter().map(|event| {
+        COLUMNS.map(|(_, member, missing)| {
+            let cell = cell(event, member.as_ref(), names, now);
+            let cell = cell.filter(|cell| !cell.is_empty());
+            excerpt(cell.as_deref().unwrap_or(missing), MAX_CELL)
+        })
+    }));
     let mut widths = [0; COLUMNS.len()];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -120,9 +129,8 @@ fn table(document: &Document, vm: Option<&OwnVm>, now: Timestamp) -> String {
     }
     let mut events = document.events.iter();
     if events.any(|event| event.scope(names) == EventScope::Own) {
-        let host = vm
-            .and_then(OwnVm::host)
-            .map(|host| format!(", host {}", excerpt(host, MAX_CELL)));
+        let host = vm.identity.as_ref().and_then(|identity| identity.host());
+        let host = host.map(|host| format!(", host {}", excerpt(host, MAX_CELL)));
         writeln!(table, "* this VM{}", host.unwrap_or_default()).ok();
     }
     if !document.is_complete() {
@@ -132,31 +140,22 @@ fn table(document: &Document, vm: Option<&OwnVm>, now: Timestamp) -> String {
     table
 }
 
-fn row(event: &Event, vm: VmNames<'_>, now: Timestamp) -> [String; COLUMNS.len()] {
-    let wait = event.deadline().map(|at| {
-        if at >= now {
+fn cell(event: &Event, member: Option<&Member>, vm: VmNames<'_>, now: Timestamp) -> Option<String> {
+    let Some(member) = member else {
+        let at = event.deadline()?;
+        return Some(if at >= now {
             in_words(at.saturating_since(now))
         } else {
             format!("overdue {}", in_words(now.saturating_since(at)))
-        }
-    });
-    let duration = event.duration_seconds.map(Duration::from_secs);
-    let resources = event.resources.as_deref();
-    let source = event.source.as_ref();
-    [
-        event.event_type.as_str().to_owned(),
-        event.status.as_str().to_owned(),
-        event
-            .not_before
-            .map_or_else(|| "-".to_owned(), Timestamp::rfc3339),
-        wait.unwrap_or_else(|| "-".to_owned()),
-        duration.map_or_else(|| "unknown".to_owned(), in_words),
-        source.map_or(Source::NOT_GIVEN, Source::as_str).to_owned(),
-        resources.map_or_else(|| "unknown".to_owned(), |names| resource_names(names, vm)),
-        event.description_text().unwrap_or("-").to_owned(),
-        event.id.as_str().to_owned(),
-    ]
-    .map(|cell| excerpt(&cell, MAX_CELL))
+        });
+    };
+    Some(match (member.value)(event)? {
+        MemberValue::Id(id) => id.as_str().to_owned(),
+        MemberValue::Text(text) => text.to_owned(),
+        MemberValue::Names(names) => resource_names(names, vm),
+        MemberValue::Time(at) => at.rfc3339(),
+        MemberValue::Seconds(seconds) => in_words(Duration::from_secs(seconds)),
+    })
 }
 
 /// At most [`MAX_NAMES`], with the name of this VM first.

@@ -6,13 +6,13 @@ use tokio::time::sleep;
 
 use crate::{
     azure::{
-        FailureReason, Identity, RequestError,
+        FailureReason, RequestError,
         document::{Answer, Document},
         event::VmNames,
         imds::Client,
     },
     base::time::{Clock, Moment, Timestamp},
-    core::{engine::log_anomaly, lifecycle::WARM_UP},
+    core::{engine::log_anomaly, lifecycle::WARM_UP, snapshot::Snapshot},
     program::{CommandError, config::ImdsSettings, logs},
 };
 
@@ -48,59 +48,58 @@ pub(super) fn retry_delay(error: &RequestError, began: Moment, clock: Clock) -> 
     (error.is_temporary() && waited.saturating_add(delay) <= MAX_RETRY_TIME).then_some(delay)
 }
 
-/// The names of this VM: the value of `--vm.name`, and instance metadata or why they are missing.
-pub(super) struct OwnVm {
-    vm_name: Option<Arc<str>>,
-    identity: Result<Identity, RequestError>,
-}
-
-impl OwnVm {
-    /// Where `--vm.name` is given, instance metadata are only compared with it, and requested once.
-    pub(super) async fn read(client: &mut Client, settings: &ImdsSettings, clock: Clock) -> Self {
-        let began = clock.now();
-        let vm_name = settings.vm_name.clone();
-        loop {
-            let identity = client.identify(clock).await;
-            let error = identity.as_ref().err().filter(|_| vm_name.is_none());
-            match error.and_then(|error| retry_delay(error, began, clock)) {
-                Some(delay) => sleep(delay).await,
-                None => return Self { vm_name, identity },
+/// The names of this VM, or why they are not known. Where `--vm.name` is given, instance metadata are only compared with
+/// it, and requested once.
+pub(super) async fn read_vm(
+    client: &mut Client,
+    settings: &ImdsSettings,
+    clock: Clock,
+) -> Snapshot {
+    let began = clock.now();
+    let mut vm = Snapshot::empty(settings.vm_name.clone(), began);
+    loop {
+        let error = match client.identify(clock).await {
+            Ok(identity) => {
+                vm.vm_name.get_or_insert_with(|| Arc::from(&*identity.name));
+                vm.identity = Some(Arc::new(identity));
+                return vm;
+            }
+            Err(error) => error,
+        };
+        match retry_delay(&error, began, clock).filter(|_| vm.vm_name.is_none()) {
+            Some(delay) => sleep(delay).await,
+            None => {
+                vm.identity_error = Some(Arc::new(error));
+                return vm;
             }
         }
     }
+}
 
-    pub(super) fn names(&self) -> VmNames<'_> {
-        let identity = self.identity.as_ref().ok();
-        let metadata_name = identity.map(|identity| identity.name.as_str());
-        VmNames::new(self.vm_name.as_deref(), metadata_name)
-    }
+pub(super) fn vm_names(vm: &Snapshot) -> VmNames<'_> {
+    let identity = vm.identity.as_ref();
+    let metadata_name = identity.map(|identity| identity.name.as_str());
+    VmNames::new(vm.vm_name.as_deref(), metadata_name)
+}
 
-    pub(super) fn host(&self) -> Option<&str> {
-        self.identity.as_ref().ok()?.host()
-    }
+/// A clause, if no name is known.
+pub(super) fn unknown_name(vm: &Snapshot) -> Option<String> {
+    let error = vm
+        .identity_error
+        .as_ref()
+        .filter(|_| vm.vm_name.is_none())?;
+    Some(format!(
+        "the name of this VM is unknown (instance metadata: {error}): set --vm.name"
+    ))
+}
 
-    /// A clause, if no name is known.
-    pub(super) fn unknown(&self) -> Option<String> {
-        match (&self.vm_name, &self.identity) {
-            (None, Err(error)) => Some(format!(
-                "the name of this VM is unknown (instance metadata: {error}): set --vm.name"
-            )),
-            _ => None,
-        }
-    }
-
-    /// A clause, if the two names differ.
-    pub(super) fn contradiction(&self) -> Option<String> {
-        let identity = self.identity.as_ref().ok()?;
-        let vm_name = self.vm_name.as_deref()?;
-        identity.contradicts(Some(vm_name)).then(|| {
-            let name = &identity.name;
-            format!(
-                "--vm.name is {vm_name:?}, but instance metadata name this VM {name:?}: events with either name are this \
-                 VM's, and nothing is approved; correct --vm.name, or omit it"
-            )
-        })
-    }
+/// A clause, if the two names differ.
+pub(super) fn contradiction(vm: &Snapshot) -> Option<String> {
+    let (vm_name, name) = (vm.vm_name.as_deref()?, vm.other_vm_name()?);
+    Some(format!(
+        "--vm.name is {vm_name:?}, but instance metadata name this VM {name:?}: events with either name are this VM's, \
+         and nothing is approved; correct --vm.name, or omit it"
+    ))
 }
 
 /// Reads the document, and logs its anomalies. A timeout is followed by one request with `long_timeout`, if given.
