@@ -17,13 +17,20 @@ pub(crate) struct Member {
     pub(crate) value: fn(&Event) -> Option<MemberValue<'_>>,
 }
 
-#[derive(Debug, Clone, Copy)]
+/// Serialized as in a document.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(untagged)]
 pub(crate) enum MemberValue<'a> {
     Id(&'a EventId),
     Text(&'a str),
     Names(&'a [Box<str>]),
+    #[serde(serialize_with = "serialize_rfc1123")]
     Time(Timestamp),
     Seconds(u64),
+}
+
+fn serialize_rfc1123<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&at.rfc1123())
 }
 
 impl Member {
@@ -120,11 +127,7 @@ pub(crate) fn serialize_members<M: SerializeMap>(
     for member in Member::ALL {
         let name = member.name;
         match (member.value)(event) {
-            Some(MemberValue::Id(id)) => map.serialize_entry(name, id.as_str())?,
-            Some(MemberValue::Text(text)) => map.serialize_entry(name, text)?,
-            Some(MemberValue::Names(names)) => map.serialize_entry(name, names)?,
-            Some(MemberValue::Time(at)) => map.serialize_entry(name, &at.rfc1123())?,
-            Some(MemberValue::Seconds(seconds)) => map.serialize_entry(name, &seconds)?,
+            Some(value) => map.serialize_entry(name, &value)?,
             // As Azure writes that there is none.
             None if name == Member::NOT_BEFORE.name => map.serialize_entry(name, "")?,
             None if name == Member::DURATION.name => map.serialize_entry(name, &-1)?,

@@ -19,7 +19,7 @@ use super::{
     trace::{self, NAMESPACE, SpanPhase},
 };
 use crate::{
-    azure::event::{self, Source},
+    azure::event::{self, Member},
     base::{
         label::label_values,
         time::{Moment, Timestamp},
@@ -147,6 +147,16 @@ fn details(kind: &TransitionKind) -> Option<KeyValue> {
     }
 }
 
+/// What an amendment changes.
+const AMENDED: [Member; 6] = [
+    Member::TYPE,
+    Member::SOURCE,
+    Member::RESOURCE_TYPE,
+    Member::DURATION,
+    Member::DESCRIPTION,
+    Member::RESOURCES,
+];
+
 /// Distinguishes the transitions of one kind of an event, the same for a transition that is seen again after a crash.
 fn distinction(tracked: &TrackedEvent, kind: &TransitionKind) -> serde_json::Value {
     let event = &tracked.shown;
@@ -163,17 +173,11 @@ fn distinction(tracked: &TrackedEvent, kind: &TransitionKind) -> serde_json::Val
         TransitionKind::StatusChanged(was) => {
             json!([change, was.as_str(), event.status.as_str()])
         }
-        // The values that an amendment changes.
-        TransitionKind::Amended { .. } => json!([
-            change,
-            event.event_type.as_str(),
-            event.source.as_ref().map(Source::as_str),
-            event.resource_type,
-            event.duration_seconds,
-            event.description,
-            event.resources,
-            event.unknown_members,
-        ]),
+        TransitionKind::Amended { .. } => {
+            let values = AMENDED.iter().map(|member| json!((member.value)(event)));
+            let values = [json!(change)].into_iter().chain(values);
+            values.chain([json!(event.unknown_members)]).collect()
+        }
         // The previous one: the length of an interruption by a boot grows until its record is on disk.
         TransitionKind::Interrupted(_) => {
             let previous = tracked.interruptions.iter().rev().nth(1);
