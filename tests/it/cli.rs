@@ -270,20 +270,6 @@ async fn help_is_a_command_too() {
     assert_eq!(run(&["help"]).await.stdout, run(&["--help"]).await.stdout);
 }
 
-#[tokio::test]
-async fn failed_list_says_what_it_asked() {
-    let simulator = crate::simulator::TestServer::start(&[], 1.0);
-    let base = format!("http://{}/", simulator.host());
-    let failed = run(&["list", &format!("--imds.url={base}vm/none")]).await;
-    assert_eq!(failed.code, Some(1), "{failed:?}");
-    for words in [
-        format!("GET {base}").as_str(),
-        "/metadata/scheduledevents: HTTP 404",
-    ] {
-        assert!(failed.log.contains(words), "{}", failed.log);
-    }
-}
-
 async fn list(imds: &FakeImds, output: &str) -> Ended {
     let url = format!("--imds.url={}", imds.base());
     run(&["list", &url, output]).await
@@ -297,46 +283,16 @@ async fn list_json(document: &str) -> (Value, Ended) {
 }
 
 #[tokio::test]
-async fn list_prints_a_table_that_marks_this_vm() {
-    let imds = FakeImds::standing(Reply::ok(FREEZE)).await;
-    let table = list(&imds, "--output=table").await;
-    assert_eq!(table.code, Some(0), "{table:?}");
-    let rows: Vec<_> = table.stdout.lines().collect();
-    assert_eq!(rows[2..], ["* this VM"], "{}", table.stdout);
-    assert!(rows[0].starts_with("TYPE "), "{}", rows[0]);
-    for cell in [
-        "Freeze",
-        "Scheduled",
-        "9s",
-        "web_0*",
-        "Host server is undergoing maintenance.",
-        "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265",
-    ] {
-        assert!(rows[1].contains(cell), "{cell}: {}", rows[1]);
-    }
-    assert!(rows[0].contains(" DESCRIPTION "), "{}", rows[0]);
-}
-
-#[tokio::test]
-async fn list_prints_json_with_azures_member_names() {
-    let undated = FREEZE
-        .replace("Tue, 17 Nov 2026 09:15:42 GMT", "")
-        .replace("Host server is undergoing maintenance.", "");
-    for document in [FREEZE.to_owned(), undated] {
-        let (listing, _) = list_json(&document).await;
-        assert_eq!(listing["document_incarnation"], 2);
-        assert_eq!(listing["warming_up"], false);
-        assert_eq!(listing["warming_up_until"], Value::Null);
-        let sent: Value = serde_json::from_str(&document).unwrap();
-        for (name, value) in sent["Events"][0].as_object().unwrap() {
-            let listed = &listing["events"][0][name];
-            if name == "NotBefore" && value != "" {
-                assert!(listed.is_string(), "{listed}");
-            } else {
-                assert_eq!(listed, value, "{name}");
-            }
-        }
-    }
+async fn list_prints_when_an_event_can_start_or_could() {
+    let listed = async |date: &str| {
+        let document = FREEZE.replace("Tue, 17 Nov 2026", date);
+        let imds = FakeImds::standing(Reply::ok(document)).await;
+        list(&imds, "--output=table").await.stdout
+    };
+    let past = listed("Fri, 31 Dec 1999").await;
+    assert!(past.contains(" 1999-12-31T09:15:42Z  overdue "), "{past}");
+    let future = listed("Tue, 31 Dec 2999").await;
+    assert!(future.contains(" 2999-12-31T09:15:42Z  3"), "{future}");
 }
 
 #[tokio::test]
@@ -357,12 +313,12 @@ async fn list_cuts_a_cell_of_more_than_65535_characters() {
     }
 }
 
-/// Numbers that fit no 64-bit float, half surrogate pairs and deep nesting stop the decoders of Go, jq and others.
+/// Numbers that fit no 64-bit float and deep nesting stop the decoders of Go, jq and others.
 #[tokio::test]
 async fn list_prints_json_that_every_decoder_reads() {
     let nested = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     let unusual = format!(
-        r#""A":1e400,"B":{},"C":[-1e999],"D":{nested},"E":{}{},"F":"\ud800","G":[1e308],"#,
+        r#""A":{},"B":{nested},"C":{}{},"D":[1e308],"#,
         "7".repeat(400),
         "[".repeat(300),
         "]".repeat(300)
@@ -370,63 +326,11 @@ async fn list_prints_json_that_every_decoder_reads() {
     let document = FREEZE.replacen("\"EventId\"", &format!("{unusual}\"EventId\""), 1);
     let (parsed, listed) = list_json(&document).await;
     let event = parsed["events"][0].as_object().unwrap();
-    assert_eq!(event["G"], json!([1e308]));
-    for dropped in ["A", "B", "C", "D", "E", "F"] {
+    assert_eq!(event["D"], json!([1e308]));
+    for dropped in ["A", "B", "C"] {
         assert!(!event.contains_key(dropped), "{dropped}");
     }
     assert!(listed.log.contains("kind=unknown_member"), "{}", listed.log);
-}
-
-/// A terminal interprets C1 controls, hides zero-width characters and reorders text after bidirectional ones.
-#[tokio::test]
-async fn list_escapes_invisible_characters_in_json() {
-    let hostile = "a\u{7f}\u{9b}31m\u{202e}\u{200b}\u{e0041}b";
-    let document = FREEZE
-        .replacen("web_0", hostile, 1)
-        .replacen("Host server", &format!("{hostile} server"), 1)
-        .replacen(
-            "\"EventId\"",
-            &format!("\"N{hostile}\":[\"{hostile}\"],\"EventId\""),
-            1,
-        );
-    let (parsed, listed) = list_json(&document).await;
-    let is_shown = |c: char| c == '\n' || c.is_ascii_graphic() || c == ' ';
-    assert!(listed.stdout.chars().all(is_shown), "{}", listed.stdout);
-    let event = &parsed["events"][0];
-    assert_eq!(event["Resources"][0], hostile);
-    assert_eq!(event[format!("N{hostile}")][0], hostile);
-    let description = event["Description"].as_str().unwrap();
-    assert!(
-        description.starts_with(&format!("{hostile} server")),
-        "{description}"
-    );
-}
-
-/// Go's `encoding/json` takes `eventid` for `EventId`, and the last one counts.
-#[tokio::test]
-async fn list_has_no_member_that_differs_from_a_documented_one_only_in_case() {
-    let unknown = r#""eventid":"x","RESOURCES":["web_9"],"Impact":1,"Impact":2,"EventId""#;
-    let document = FREEZE.replacen("\"EventId\"", unknown, 1);
-    let (parsed, listed) = list_json(&document).await;
-    let event = parsed["events"][0].as_object().unwrap();
-    assert_eq!(event.len(), 10, "{event:?}");
-    assert_eq!(event["Resources"], json!(["web_0"]));
-    assert_eq!(listed.stdout.matches("Impact").count(), 1);
-    assert_eq!(event["Impact"], 2);
-    for kind in ["unknown_member", "duplicate_member", "contradiction"] {
-        let kind = format!("kind={kind}");
-        assert!(listed.log.contains(&kind), "{kind}: {}", listed.log);
-    }
-}
-
-#[tokio::test]
-async fn list_prints_the_number_of_unreadable_entries_in_json() {
-    let document = FREEZE.replacen("\"Events\":[", "\"Events\":[7,{\"EventId\":7},", 1);
-    for (document, entries) in [(&*document, 2), (FREEZE, 0)] {
-        let (parsed, listed) = list_json(document).await;
-        assert_eq!(parsed["unreadable_entries"], entries, "{}", listed.stdout);
-        assert_eq!(parsed["events"].as_array().unwrap().len(), 1);
-    }
 }
 
 #[tokio::test]
@@ -457,41 +361,7 @@ async fn list_without_pending_events_succeeds() {
 }
 
 #[tokio::test]
-async fn list_does_not_call_unreadable_entries_no_events() {
-    let unreadable = r#"{"DocumentIncarnation":1,"Events":[{"EventId":7}]}"#;
-    let imds = FakeImds::standing(Reply::ok(unreadable)).await;
-    let table = list(&imds, "--output=table").await;
-    let text = table.stdout;
-    assert!(text.contains("1 more could not be parsed"), "{text}");
-    assert!(!text.contains("No events yet"), "{text}");
-    let json = list(&imds, "--output=json").await;
-    assert!(!json.log.contains("no events yet"), "{}", json.log);
-}
-
-#[tokio::test]
-async fn list_that_fails_leaves_stdout_empty() {
-    for (reply, words) in [
-        (Reply::error("404 Not Found", "no"), "HTTP 404"),
-        (Reply::ok("{}"), "Events"),
-        (Reply::ok("<html>"), "JSON"),
-    ] {
-        let imds = FakeImds::standing(reply).await;
-        let failed = list(&imds, "--output=json").await;
-        assert_eq!(
-            (failed.code, failed.stdout.as_str()),
-            (Some(1), ""),
-            "{failed:?}"
-        );
-        let last = failed.log.lines().last().unwrap();
-        assert!(
-            last.starts_with("error: ") && last.contains(words),
-            "{last}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn control_bidi_and_zero_width_characters_are_made_visible_in_logs_and_tables() {
+async fn control_bidi_and_zero_width_characters_are_made_visible_in_logs() {
     let document = FREEZE
         .replace(
             "Host server is",
@@ -515,16 +385,6 @@ async fn control_bidi_and_zero_width_characters_are_made_visible_in_logs_and_tab
             assert!(line.contains(shown), "{shown}: {line}");
         }
     }
-    let table = list(&imds, "--output=table").await.stdout;
-    assert!(table.contains("Fre\u{fffd}\u{fffd}eze"), "{table}");
-    let id = "7B1E04C9-52DA-4F6E-9C38-A40D7E91B265";
-    let url = format!("--imds.url={}", imds.base());
-    let approved = run(&["approve", id, "--dry-run", &url]).await;
-    assert!(
-        approved.stdout.contains("Fre\u{fffd}\u{fffd}eze"),
-        "{approved:?}"
-    );
-    assert!(approved.log.contains("Plat\u{fffd}form"), "{approved:?}");
 }
 
 #[tokio::test]

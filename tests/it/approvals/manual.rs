@@ -22,9 +22,13 @@ async fn run(arguments: &[&str]) -> Ended {
         .unwrap()
 }
 
-pub(super) async fn approve(imds: &FakeImds, arguments: &[&str]) -> Ended {
+pub(super) async fn query(imds: &FakeImds, command: &str, arguments: &[&str]) -> Ended {
     let url = format!("--imds.url={}", imds.base());
-    run(&[&["approve", &url], arguments].concat()).await
+    run(&[&[command, &url], arguments].concat()).await
+}
+
+async fn approve(imds: &FakeImds, arguments: &[&str]) -> Ended {
+    query(imds, "approve", arguments).await
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -70,41 +74,6 @@ async fn a_request_that_hangs_is_repeated_and_the_wait_is_said() {
     let stderr = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(0), "{stderr}");
     assert!(stderr.contains("Waiting for IMDS at http://"), "{stderr}");
-}
-
-#[tokio::test]
-async fn list_explains_its_mark_and_names_the_cause_of_a_missing_one() {
-    let imds = FakeImds::standing(Reply::ok(RESTART)).await;
-    let url = format!("--imds.url={}", imds.base());
-    imds.identity(Reply::ok(
-        r#"{"name":"web_0\n","osProfile":{"computerName":"web000000"}}"#,
-    ));
-    let listed = text(&run(&["list", &url]).await.stdout);
-    assert!(listed.contains("web_0*,web_1"), "{listed}");
-    assert!(
-        listed.ends_with("\n* this VM, host web000000\n"),
-        "{listed}"
-    );
-    let either = text(&run(&["list", &url, "--vm.name=web_1"]).await.stdout);
-    assert!(either.contains("web_0*,web_1*"), "{either}");
-    assert!(
-        either.contains(r#"--vm.name is "web_1", but instance metadata name this VM "web_0""#),
-        "{either}"
-    );
-    imds.identity(Reply::http("403 Forbidden", &[], ""));
-    let unknown = text(&run(&["list", &url]).await.stdout);
-    let cause = "Note: the name of this VM is unknown (instance metadata: HTTP 403; ";
-    assert!(
-        unknown.contains(cause) && unknown.contains("set --vm.name"),
-        "{unknown}"
-    );
-    let (user, null) = (r#""EventSource":"User""#, r#""EventSource":null"#);
-    imds.now(Reply::ok(RESTART.replace(user, null)));
-    let listed = text(&run(&["list", &url]).await.stdout);
-    assert!(
-        listed.contains("not given, treated as Platform"),
-        "{listed}"
-    );
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Golden tests of the command `approve`: `tests/approvals/commands.txt` has the answers of IMDS and the arguments,
+//! Golden tests of the commands `approve` and `list`: `tests/approvals/commands.txt` has the answers of IMDS and the arguments,
 //! `commands.golden` the exit codes, what is printed, and what IMDS received.
 //!
 //! | line | meaning |
@@ -6,15 +6,16 @@
 //! | `= What it shows.` | begins a case with an IMDS of its own |
 //! | `document` | IMDS returns the events of the indented lines, as in `tests/scenarios`; the only one again and again; `closing`: and closes the connection |
 //! | `reply 503 Busy` | IMDS returns this status instead of the document, or to an approval |
+//! | `body {…}` | IMDS returns this text instead of the document |
 //! | `approvals 400 Bad Request` | IMDS returns this status to each approval; `closed` and `silence` are no response |
-//! | `identity 404 Not Found` | IMDS has no instance metadata; otherwise they name `web_0` |
-//! | `$ A --dry-run` | runs `approve`; a letter stands for an id, as in `tests/scenarios` |
+//! | `identity 404 Not Found` | IMDS has no instance metadata, or these; otherwise they name `web_0` |
+//! | `$ A --dry-run` | runs `approve`, or `list`; a letter stands for an id, as in `tests/scenarios` |
 
 use std::{fmt::Write as _, mem, path::Path};
 
 use serde_json::json;
 
-use super::manual::approve;
+use super::manual::query;
 use crate::{
     scenarios::timeline,
     support::{FakeImds, Reply, golden::difference},
@@ -42,10 +43,13 @@ impl Case {
             self.imds = Some(if replies.len() == 1 {
                 FakeImds::standing(replies.remove(0)).await
             } else {
-                FakeImds::scripted(replies).await
+                FakeImds::scripted(mem::take(&mut replies)).await
             });
         }
         let imds = self.imds.as_ref().unwrap();
+        if let Some(reply) = replies.pop() {
+            imds.now(reply);
+        }
         if let Some(reply) = self.approvals.take() {
             imds.approvals(reply);
         }
@@ -65,10 +69,14 @@ impl Case {
             }
         };
         let arguments: Vec<_> = arguments.split_whitespace().map(full).collect();
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let mut arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let command = match arguments[0] {
+            "list" => arguments.remove(0),
+            _ => "approve",
+        };
         let imds = self.imds().await;
         let known = imds.requests().len();
-        let ended = approve(imds, &arguments).await;
+        let ended = query(imds, command, &arguments).await;
         let mut report = format!("  exit code {}\n", ended.status.code().unwrap());
         for (name, bytes) in [("stdout", ended.stdout), ("stderr", ended.stderr)] {
             let text = String::from_utf8(bytes).unwrap();
@@ -121,10 +129,12 @@ async fn commands_have_their_results() {
                     reply
                 });
             }
+            ("body", text) => case.replies.push(Reply::ok(text)),
             ("reply", status) => case.replies.push(Reply::error(status, "no")),
             ("approvals", "closed") => case.approvals = Some(Reply::raw("").then_close()),
             ("approvals", "silence") => case.approvals = Some(Reply::silence()),
             ("approvals", status) => case.approvals = Some(later(status)),
+            ("identity", json) if json.starts_with('{') => case.identity = Some(Reply::ok(json)),
             ("identity", status) => case.identity = Some(Reply::error(status, "no")),
             ("$", arguments) => report += &case.run(arguments).await,
             _ => panic!("{line}"),
