@@ -1,16 +1,13 @@
 //! What events mean. `tests/scenarios/alerts.txt` has their alerts, `tests/scenarios/words.txt` their texts.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use super::{
     fixtures::{at, ended, freeze, moment, platform, snapshot, started},
     words::Words,
     *,
 };
-use crate::{
-    azure::Identity,
-    core::{lifecycle::Interruption, snapshot::Snapshot},
-};
+use crate::{azure::Identity, core::snapshot::Snapshot};
 
 fn is_open(tracked: &TrackedEvent, snapshot: &Snapshot, now: Moment) -> Option<bool> {
     judge(tracked, now).is_open(&snapshot.poll)
@@ -18,10 +15,6 @@ fn is_open(tracked: &TrackedEvent, snapshot: &Snapshot, now: Moment) -> Option<b
 
 fn interrupts_vm(tracked: &TrackedEvent) -> bool {
     judge(tracked, moment(0)).interrupts_vm()
-}
-
-fn words(tracked: &TrackedEvent, snapshot: &Snapshot, seconds: i64) -> Words {
-    judge(tracked, moment(seconds)).words(snapshot)
 }
 
 #[test]
@@ -113,7 +106,7 @@ fn with_identity(identity: Identity) -> Snapshot {
 fn advice_to_redeploy_has_the_command_for_a_vm_without_a_scale_set() {
     let ahead = platform("Redeploy", Some(604_800));
     let to_do = |tracked: &TrackedEvent, identity| {
-        let text = description(tracked, &with_identity(identity), 0);
+        let text = words(tracked, &with_identity(identity)).description();
         let line = text.lines().find_map(|line| line.strip_prefix("To do: "));
         line.unwrap().to_owned()
     };
@@ -140,63 +133,8 @@ fn advice_to_redeploy_has_the_command_for_a_vm_without_a_scale_set() {
     }
 }
 
-fn description(tracked: &TrackedEvent, snapshot: &Snapshot, seconds: i64) -> String {
-    words(tracked, snapshot, seconds).description()
-}
-
-#[test]
-fn description_has_a_line_for_each_property_with_a_value() {
-    assert_eq!(
-        description(&platform("Reboot", Some(899)), &snapshot([]), 0),
-        "VM: web_1\n\
-         What: Reboot: the VM restarts; what is in memory is lost\n\
-         When: 14:01 UTC\n\
-         Duration: not announced; usually 5 to 10 minutes\n\
-         To do: move the load of the VM and save what is in memory before that time\n\
-         Source: Platform\n\
-         Event: A1B2C3D4-0000-4000-8000-000000000001"
-    );
-    let mut freeze = started(freeze(Some(9), Some(899)), 899);
-    freeze.shown.source = None;
-    freeze.shown.description = Some("Host \"A\"\nis updated".into());
-    let scale_set = "web".to_owned();
-    let snapshot = with_identity(Identity {
-        scale_set,
-        ..identity()
-    });
-    assert_eq!(
-        description(&freeze, &snapshot, 901),
-        "VM: web_1\n\
-         Where: scale set web, westeurope, resource group rg-1, subscription b7\n\
-         What: Freeze: the VM is paused; memory and disks are kept, connections may break\n\
-         When: started at 14:01 UTC\n\
-         Duration: 9s announced\n\
-         To do: wait until the VM is back; the alert ends then\n\
-         Source: not given, treated as Platform\n\
-         Azure: \"Host \"A\" is updated\"\n\
-         Event: A1B2C3D4-0000-4000-8000-000000000001"
-    );
-}
-
-#[test]
-fn description_of_an_ended_event_says_what_became_of_it() {
-    let mut over = ended(started(platform("Reboot", Some(899)), 899), 960);
-    over.longest_interruption = Some(Duration::from_secs(42));
-    over.interruptions = vec![Interruption {
-        until: at(950),
-        length: Duration::from_secs(42),
-    }];
-    over.shown.resources = None;
-    assert_eq!(
-        description(&over, &snapshot([]), 990),
-        "VM: web_1\n\
-         What: Reboot: the VM restarts; what is in memory is lost\n\
-         When: started at 14:01 UTC\n\
-         Duration: not announced; usually 5 to 10 minutes\n\
-         Outcome: completed, interrupted for 42s\n\
-         Source: Platform\n\
-         Event: A1B2C3D4-0000-4000-8000-000000000001"
-    );
+fn words(tracked: &TrackedEvent, snapshot: &Snapshot) -> Words {
+    judge(tracked, moment(0)).words(snapshot)
 }
 
 #[test]
@@ -209,7 +147,7 @@ fn texts_have_at_most_1000_bytes_and_keep_the_id_while_they_can() {
         scale_set: "s".repeat(64),
         ..identity()
     };
-    let fits = words(&long, &with_identity(identity), 0);
+    let fits = words(&long, &with_identity(identity));
     assert!(
         fits.description().len() <= 1_000,
         "{}",
@@ -220,6 +158,6 @@ fn texts_have_at_most_1000_bytes_and_keep_the_id_while_they_can() {
             .ends_with("Event: A1B2C3D4-0000-4000-8000-000000000001")
     );
     long.shown.resources = Some(vec!["\u{1f600}".repeat(300).into()]);
-    let cut = words(&long, &snapshot([]), 0);
+    let cut = words(&long, &snapshot([]));
     assert!(cut.summary.len() <= 1_000 && cut.description().len() <= 1_000);
 }
