@@ -7,7 +7,7 @@ use crate::{
     base::{log_id, text::sanitize, time::Timestamp},
     core::{
         approval::{ApprovalDecision, SkipReason},
-        lifecycle::{TrackedEvent, Transition, TransitionKind},
+        lifecycle::{TrackedEvent, Transition, TransitionKind, words_of},
     },
 };
 
@@ -90,7 +90,7 @@ pub(super) fn log_transition(transition: &Transition) {
         ($level:ident $(, $id:ident)?) => {
             event_line!(
                 $level, [$($id)?], "scheduled event", tracked,
-                transition = transition.kind.as_str(),
+                transition = words_of(transition.kind.event_name()),
                 scope = tracked.scope.as_str(),
                 first_seen = tracked.first_seen_at.rfc3339(),
                 started = tracked.started_at.map(Timestamp::rfc3339),

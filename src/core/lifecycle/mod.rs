@@ -119,19 +119,25 @@ impl Transition {
 }
 
 impl TransitionKind {
-    /// The value of `transition` in the log.
-    pub fn as_str(&self) -> &'static str {
+    /// The event name of its log record in OpenTelemetry, except for a new advisory.
+    pub fn event_name(&self) -> &'static str {
         match self {
-            Self::Announced => "announced",
-            Self::Started => "started",
-            Self::Rescheduled(_) => "rescheduled",
-            Self::StatusChanged(_) => "status changed",
-            Self::Amended { .. } => "amended",
-            Self::Approved => "approved",
-            Self::ApprovedElsewhere => "approved elsewhere",
-            Self::Interrupted(_) => "interrupted",
-            Self::Ended(_) => "ended",
-            Self::Returned { .. } => "returned",
+            Self::Announced => "azure.scheduled_event.announced",
+            Self::Started => "azure.scheduled_event.started",
+            Self::Rescheduled(_) => "azure.scheduled_event.rescheduled",
+            Self::StatusChanged(_) => "azure.scheduled_event.status_changed",
+            Self::Amended { .. } => "azure.scheduled_event.amended",
+            Self::Approved => "azure.scheduled_event.approved",
+            Self::ApprovedElsewhere => "azure.scheduled_event.approved_elsewhere",
+            Self::Interrupted(_) => "azure.scheduled_event.interrupted",
+            Self::Ended(_) => "azure.scheduled_event.ended",
+            Self::Returned { .. } => "azure.scheduled_event.returned",
         }
     }
+}
+
+/// The words of an event name, as the value of `transition` in the log: `status changed`.
+pub fn words_of(event_name: &str) -> String {
+    let (_, name) = event_name.rsplit_once('.').unwrap_or(("", event_name));
+    name.replace('_', " ")
 }

@@ -4,14 +4,19 @@ use std::collections::BTreeSet;
 
 use super::{
     attribute::Key,
-    fixtures::{event, identity, settings, transitions_of, vm},
-    log_record::EventName,
+    fixtures::{event, identity, interruption, moment, settings, transitions_of, vm},
     resource,
-    trace::{SpanEventName, spans},
+    trace::spans,
 };
-use crate::azure::{
-    Identity,
-    event::{Member, Status},
+use crate::{
+    azure::{
+        Identity,
+        event::{Member, Status},
+    },
+    core::{
+        approval::ApprovalStep::{Accepted, Elsewhere, Intended, Sent, Withdrawn},
+        lifecycle::{Rescheduling, TrackedEvent, TransitionKind},
+    },
 };
 
 const PAGE: &str = include_str!("../../../docs/reference.md");
@@ -39,20 +44,33 @@ fn page_lists_the_names_of_what_is_sent() {
     let names = Key::ALL.iter().map(|key| key.as_str());
     let members = Member::ALL.iter().map(|member| member.attribute);
     assert_table("Attributes", names.chain(members).map(str::to_owned));
-    let names = SpanEventName::ALL.iter().map(|name| name.as_str());
-    assert_column(CHANGES, 1, names.map(str::to_owned));
-    let names = EventName::ALL.iter().map(|name| name.as_str());
-    let names = names.filter_map(|name| name.strip_prefix("azure.scheduled_event."));
-    assert_column(CHANGES, 2, names.map(str::to_owned));
+    // The error names the kinds of transitions, as the journal has them.
+    let error = serde_json::from_str::<TransitionKind>("\"\"").unwrap_err();
+    let kinds = error.to_string();
+    let kinds = kinds.split('`').skip(3).step_by(2).chain(["advisory"]);
+    assert_column(CHANGES, 2, kinds.map(str::to_owned));
     let (scheduled, started) = (event(Status::Scheduled), event(Status::Started));
     let transitions = transitions_of(&[
         (100, vec![scheduled]),
         (200, vec![started]),
         (300, Vec::new()),
     ]);
-    let spans = transitions.iter().flat_map(|it| spans(it, &vm()));
-    let names = spans.map(|span| span.name.replace(" Reboot", " <EventType>"));
+    let names = transitions.iter().flat_map(|it| spans(it, &vm()));
+    let names = names.map(|span| span.name.replace(" Reboot", " <EventType>"));
     assert_table("Spans", names);
+    let mut ended = transitions.last().unwrap().clone();
+    let at = moment(250).wall;
+    let mut tracked = TrackedEvent::clone(&ended.tracked);
+    let (from, to) = (None, at);
+    tracked.reschedulings = vec![Rescheduling { at, from, to }];
+    tracked.interruptions = vec![interruption(250, 1_000)];
+    for step in [Intended, Withdrawn, Sent, Accepted, Elsewhere] {
+        tracked.approval.push(step, at);
+    }
+    ended.tracked = tracked.into();
+    let events = spans(&ended, &vm()).into_iter();
+    let names = events.flat_map(|span| span.events.events);
+    assert_column(CHANGES, 1, names.map(|event| event.name.into_owned()));
 }
 
 #[test]

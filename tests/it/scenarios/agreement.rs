@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use azure_scheduled_events_exporter::otlp::log_record::EventName;
 use opentelemetry::{KeyValue, logs::AnyValue, trace::SpanId};
 use opentelemetry_sdk::{logs::SdkLogRecord, trace::SpanData};
 use serde_json::Value;
@@ -131,7 +130,7 @@ pub(super) fn assert_one_outcome(
                 spans += 1;
             }
         }
-        let is_end = |it: &&SdkLogRecord| it.event_name() == Some(EventName::Ended.as_str());
+        let is_end = |it: &&SdkLogRecord| it.event_name() == Some("azure.scheduled_event.ended");
         let ends = sent_records.iter().filter(is_end);
         for record in ends.filter(|it| record_attribute(it, "id") == id) {
             let value = record_attribute(record, "outcome");

@@ -8,9 +8,8 @@ use azure_scheduled_events_exporter::{
     approval::ApprovalPolicy,
     document::{self, Answer},
     engine::Input,
-    lifecycle::{Transition, TransitionKind},
+    lifecycle::{Transition, TransitionKind, words_of},
     metrics::{self, MetricsOptions, exposition::Format},
-    otlp::log_record::EventName,
     pause::{PERIOD, lateness},
     snapshot::{SeriesScope, Snapshot},
     time::Timestamp,
@@ -119,7 +118,7 @@ impl World {
         self.vm.log.clear();
         let is_critical_start = records
             .iter()
-            .filter(|record| record.event_name() == Some(EventName::Started.as_str()))
+            .filter(|record| record.event_name() == Some("azure.scheduled_event.started"))
             .any(|record| record.severity_number() == Some(Severity::Error));
         assert!(
             !is_critical_start || !outputs.is_serving,
@@ -167,7 +166,7 @@ impl World {
             let (id, kind) = (line.field("event_id"), line.field("transition"));
             let Some(kind) = kind else { continue };
             let is_same = |it: &&Transition| {
-                (Some(it.tracked.shown.id.as_str()), it.kind.as_str()) == (id, kind)
+                Some(it.tracked.shown.id.as_str()) == id && words_of(it.kind.event_name()) == kind
             };
             let position = entries.iter().position(is_same);
             describe(
@@ -354,7 +353,7 @@ fn describe(transition: &Transition, report: &mut String) {
         | TransitionKind::Returned { .. } => String::new(),
     };
     let event = &tracked.shown;
-    let kind = transition.kind.as_str();
+    let kind = words_of(transition.kind.event_name());
     writeln!(
         report,
         "  {} {} {kind}{details}",

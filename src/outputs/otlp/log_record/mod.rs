@@ -20,43 +20,15 @@ use super::{
 };
 use crate::{
     azure::event::{self, Member},
-    base::{
-        label::label_values,
-        time::{Moment, Timestamp},
-    },
+    base::time::{Moment, Timestamp},
     core::{
         assessment::judge,
-        lifecycle::{Rescheduling, TrackedEvent, Transition, TransitionKind},
+        lifecycle::{Rescheduling, TrackedEvent, Transition, TransitionKind, words_of},
         snapshot::Snapshot,
     },
 };
 
-label_values! {
-    /// What happened: the names of log records, which are the values of `EventName` in OTLP.
-    pub enum EventName {
-        Advisory = "azure.scheduled_event.advisory",
-        Amended = "azure.scheduled_event.amended",
-        Announced = "azure.scheduled_event.announced",
-        Approved = "azure.scheduled_event.approved",
-        ApprovedElsewhere = "azure.scheduled_event.approved_elsewhere",
-        Ended = "azure.scheduled_event.ended",
-        Interrupted = "azure.scheduled_event.interrupted",
-        Rescheduled = "azure.scheduled_event.rescheduled",
-        Returned = "azure.scheduled_event.returned",
-        Started = "azure.scheduled_event.started",
-        StatusChanged = "azure.scheduled_event.status_changed",
-    }
-}
-
-impl EventName {
-    /// The beginning of the body, such as `Status changed`.
-    pub(super) fn title(self) -> String {
-        let name = self.as_str().rsplit('.').next().unwrap_or_default();
-        let mut letters = name.chars().map(|c| if c == '_' { ' ' } else { c });
-        let first = letters.next().map(|first| first.to_ascii_uppercase());
-        first.into_iter().chain(letters).collect()
-    }
-}
+const ADVISORY: &str = "azure.scheduled_event.advisory";
 
 /// The log records of a transition. The snapshot has the name of this VM.
 pub fn records(transition: &Transition, vm: &str, snapshot: &Snapshot) -> Vec<SdkLogRecord> {
@@ -75,7 +47,10 @@ fn record(
     snapshot: &Snapshot,
 ) -> SdkLogRecord {
     let event = &tracked.shown;
-    let name = name(tracked, kind);
+    let name = match kind {
+        TransitionKind::Announced if event.is_advisory() => ADVISORY,
+        kind => kind.event_name(),
+    };
     let phase = match kind {
         TransitionKind::Announced => SpanPhase::Announced,
         _ => SpanPhase::Whole,
@@ -85,7 +60,7 @@ fn record(
     // The SDK has no other way to make an empty record. The logger exports nothing.
     let logger = SdkLoggerProvider::builder().build().logger(SERVICE);
     let mut record = logger.create_log_record();
-    record.set_event_name(name.as_str());
+    record.set_event_name(name);
     record.set_timestamp(at.wall.into());
     record.set_observed_timestamp(at.wall.into());
     // The highest severity of the alerts that the event has at that time.
@@ -94,7 +69,7 @@ fn record(
         Some(event::Severity::Warning) => Severity::Warn,
         Some(event::Severity::Info) | None => Severity::Info,
     });
-    record.set_body(format!("{}: {summary}", name.title()).into());
+    record.set_body(format!("{}: {summary}", title(name)).into());
     record.set_trace_context(
         trace::trace_id(event),
         trace::span_id(event, vm, phase),
@@ -117,20 +92,13 @@ fn any_value(value: Value) -> AnyValue {
     }
 }
 
-fn name(tracked: &TrackedEvent, kind: &TransitionKind) -> EventName {
-    match kind {
-        TransitionKind::Announced if tracked.shown.is_advisory() => EventName::Advisory,
-        TransitionKind::Announced => EventName::Announced,
-        TransitionKind::Started => EventName::Started,
-        TransitionKind::Rescheduled(_) => EventName::Rescheduled,
-        TransitionKind::StatusChanged(_) => EventName::StatusChanged,
-        TransitionKind::Amended { .. } => EventName::Amended,
-        TransitionKind::Approved => EventName::Approved,
-        TransitionKind::ApprovedElsewhere => EventName::ApprovedElsewhere,
-        TransitionKind::Interrupted(_) => EventName::Interrupted,
-        TransitionKind::Ended(_) => EventName::Ended,
-        TransitionKind::Returned { .. } => EventName::Returned,
+/// The beginning of the body, such as `Status changed`.
+fn title(event_name: &str) -> String {
+    let mut title = words_of(event_name);
+    if let Some(first) = title.get_mut(..1) {
+        first.make_ascii_uppercase();
     }
+    title
 }
 
 /// What the attributes of the event do not say.
@@ -187,12 +155,12 @@ fn distinction(tracked: &TrackedEvent, kind: &TransitionKind) -> serde_json::Val
     }
 }
 
-fn uid(tracked: &TrackedEvent, vm: &str, name: EventName, kind: &TransitionKind) -> String {
+fn uid(tracked: &TrackedEvent, vm: &str, name: &str, kind: &TransitionKind) -> String {
     let parts = json!([
         tracked.shown.id.as_str().to_ascii_lowercase(),
         vm,
         tracked.shown.is_advisory(),
-        name.as_str(),
+        name,
         distinction(tracked, kind),
     ]);
     Uuid::new_v5(&NAMESPACE, parts.to_string().as_bytes()).to_string()

@@ -43,18 +43,6 @@ const PREFIX: &str = "scheduled_event";
 /// Jaeger 2 warns of a span that ends at its start: "negative duration".
 const MIN_LENGTH: Duration = Duration::from_nanos(1);
 
-label_values! {
-    pub(in crate::outputs::otlp) enum SpanEventName {
-        Rescheduled = "rescheduled",
-        ApprovalDecided = "approval_decided",
-        ApprovalWithdrawn = "approval_withdrawn",
-        ApprovalSent = "approval_sent",
-        Approved = "approved",
-        ApprovedElsewhere = "approved_elsewhere",
-        Interrupted = "interrupted",
-    }
-}
-
 /// Distinguishes the VMs of one event in span ids: the VM's name, which is known wherever an event names this VM.
 pub fn vm_key(vm_name: Option<&str>) -> String {
     vm_name.unwrap_or("unknown").to_ascii_lowercase()
@@ -204,15 +192,15 @@ fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
                 .map(|from| Key::RescheduledFrom.with_text(from.rfc3339()));
             let to = KeyValue::new(Member::NOT_BEFORE.attribute, rescheduling.to.rfc3339());
             let attributes = from.into_iter().chain([to]);
-            event(SpanEventName::Rescheduled, rescheduling.at, attributes)
+            event("rescheduled", rescheduling.at, attributes)
         }));
         all.extend(tracked.approval.shown().filter_map(|(step, at)| {
             let name = match step {
-                ApprovalStep::Intended => SpanEventName::ApprovalDecided,
-                ApprovalStep::Withdrawn => SpanEventName::ApprovalWithdrawn,
-                ApprovalStep::Sent => SpanEventName::ApprovalSent,
-                ApprovalStep::Accepted => SpanEventName::Approved,
-                ApprovalStep::Elsewhere => SpanEventName::ApprovedElsewhere,
+                ApprovalStep::Intended => "approval_decided",
+                ApprovalStep::Withdrawn => "approval_withdrawn",
+                ApprovalStep::Sent => "approval_sent",
+                ApprovalStep::Accepted => "approved",
+                ApprovalStep::Elsewhere => "approved_elsewhere",
                 _ => return None,
             };
             Some(event(name, at, []))
@@ -221,7 +209,7 @@ fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
     if matches!(phase, SpanPhase::Whole | SpanPhase::Impact) {
         all.extend(tracked.interruptions.iter().map(|interruption| {
             let observed = Key::ObservedInterruption.with_seconds(interruption.length);
-            event(SpanEventName::Interrupted, interruption.until, [observed])
+            event("interrupted", interruption.until, [observed])
         }));
     }
     all.sort_by_key(|event| event.timestamp);
@@ -229,16 +217,11 @@ fn events(tracked: &TrackedEvent, phase: SpanPhase) -> Vec<SpanEvent> {
 }
 
 fn event(
-    name: SpanEventName,
+    name: &'static str,
     at: Timestamp,
     attributes: impl IntoIterator<Item = KeyValue>,
 ) -> SpanEvent {
-    SpanEvent::new(
-        name.as_str(),
-        at.into(),
-        attributes.into_iter().collect(),
-        0,
-    )
+    SpanEvent::new(name, at.into(), attributes.into_iter().collect(), 0)
 }
 
 #[cfg(test)]
