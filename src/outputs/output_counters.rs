@@ -3,9 +3,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::otlp::Signal;
@@ -99,8 +100,8 @@ pub(crate) struct PushCounts {
 #[derive(Debug, Default)]
 pub struct OutputCounters {
     /// The counts of each signal that is exported.
-    exports: Mutex<BTreeMap<Signal, watch::Sender<ExportCounts>>>,
-    pushes: Mutex<PushCounts>,
+    pub(crate) exports: Mutex<BTreeMap<Signal, watch::Sender<ExportCounts>>>,
+    pub(crate) pushes: Mutex<PushCounts>,
     /// Failed writes of the file of `--textfile.path`.
     pub(crate) textfile_write_failures: AtomicU64,
     pub(crate) dropped_log_lines: Arc<AtomicU64>,
@@ -112,13 +113,5 @@ impl OutputCounters {
             dropped_log_lines,
             ..Self::default()
         }
-    }
-
-    pub(crate) fn exports(&self) -> MutexGuard<'_, BTreeMap<Signal, watch::Sender<ExportCounts>>> {
-        self.exports.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn pushes(&self) -> MutexGuard<'_, PushCounts> {
-        self.pushes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

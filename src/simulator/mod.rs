@@ -17,7 +17,7 @@ pub mod world;
 use std::{
     future,
     hash::{BuildHasher as _, RandomState},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use bytes::Bytes;
@@ -27,6 +27,7 @@ use hyper::{
     body::Incoming,
     header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue},
 };
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::sleep;
@@ -85,8 +86,7 @@ impl Simulator {
     }
 
     fn handle(&self, request: &Request) -> Action {
-        // A panic in another request leaves a usable state.
-        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut world = self.world.lock();
         let now = self.clock.now();
         if metadata_path(request.uri().path()).is_some() {
             imds_api::handle(&mut world, request, now)

@@ -3,10 +3,11 @@
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv6Addr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::Instant,
@@ -65,7 +66,7 @@ impl Clients {
     /// `None` if this address, or all of them, have too many connections.
     pub(super) fn admit(self: &Arc<Self>, peer: IpAddr) -> Option<Client> {
         let address = network(peer);
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         let count: usize = open.addresses.values().map(|(count, _)| count).sum();
         let unused = self.max_connections.saturating_sub(count);
         let own = open.addresses.get(&address).map_or(0, |(count, _)| *count);
@@ -85,10 +86,6 @@ impl Clients {
             address,
             turns: turns.clone(),
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -126,7 +123,7 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        let mut open = self.clients.lock();
+        let mut open = self.clients.open.lock();
         if let Some((count, _)) = open.addresses.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {

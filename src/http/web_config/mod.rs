@@ -15,9 +15,10 @@ mod web_settings;
 use std::{
     fmt, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use tracing::{error, info, warn};
 
@@ -236,12 +237,12 @@ struct Failure {
 impl ConfigSource {
     /// As they were when they were last valid.
     fn last_valid(&self) -> Arc<Settings> {
-        Arc::clone(&lock(&self.status).last_valid)
+        Arc::clone(&self.status.lock().last_valid)
     }
 
     async fn settings(&self) -> Option<Arc<Settings>> {
         let settings = self.load(false, ConfigFiles::settings).await?;
-        lock(&self.status).last_valid = Arc::clone(&settings);
+        self.status.lock().last_valid = Arc::clone(&settings);
         Some(settings)
     }
 
@@ -256,13 +257,13 @@ impl ConfigSource {
     ) -> Option<T> {
         let files = Arc::clone(&self.files);
         let loaded = self.worker.run_while_awaited(move || {
-            let mut files = lock(&files);
+            let mut files = files.lock();
             load(&mut files).map_err(|problem| files.error(&problem))
         });
         // Only a disk that hangs lets the jobs of so many requests wait.
         let hangs = || Err("reading the files takes too long".to_owned());
         let loaded = loaded.await.unwrap_or_else(hangs);
-        let mut status = lock(&self.status);
+        let mut status = self.status.lock();
         match loaded {
             Ok(loaded) => {
                 // The settings do not tell whether the certificates are valid again.
@@ -287,8 +288,4 @@ impl ConfigSource {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

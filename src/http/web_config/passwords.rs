@@ -1,13 +1,11 @@
 //! Checks names and passwords. bcrypt takes up to seconds, so it runs on a thread of its own, for one request at a
 //! time.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeMap, VecDeque};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bcrypt::HashParts;
+use parking_lot::Mutex;
 use ring::{
     hmac::{self, HMAC_SHA256},
     rand::SystemRandom,
@@ -86,23 +84,19 @@ impl Passwords {
         // A hash has 60 bytes, so that no other parts have the same tag.
         let parts = [hash.as_bytes(), &[is_known.into()], &password].concat();
         let tag = hmac::sign(&self.key, &parts).as_ref().to_vec();
-        if let Some(result) = self.results().get(&tag) {
+        if let Some(result) = self.results.lock().get(&tag) {
             return Some(result);
         }
         let _turn_of_address = check_turn.acquire().await.ok();
         let _turn = self.turn.lock().await;
         // A request that waited before this one may have had the same credentials.
-        if let Some(result) = self.results().get(&tag) {
+        if let Some(result) = self.results.lock().get(&tag) {
             return Some(result);
         }
         let verify = move || bcrypt::verify(password, &hash).unwrap_or(false);
         let is_accepted = self.worker.run_while_awaited(verify).await? && is_known;
-        self.results().insert(tag, is_accepted);
+        self.results.lock().insert(tag, is_accepted);
         Some(is_accepted)
-    }
-
-    fn results(&self) -> MutexGuard<'_, Results> {
-        self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,14 +1,9 @@
 //! Requests to each address of an Alertmanager, and what the responses mean.
 
-use std::{
-    collections::BTreeMap,
-    future::Future,
-    net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, future::Future, net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use reqwest::{
     Client, Method, Request, Response, StatusCode,
     header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue},
@@ -123,17 +118,13 @@ impl Addresses {
         })
     }
 
-    fn peers(&self) -> MutexGuard<'_, Peers> {
-        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// An address for the log; `None` if it is the only one.
     pub(super) fn shown(&self, address: Option<IpAddr>) -> Option<DisplayValue<IpAddr>> {
-        address.filter(|_| self.peers().len() > 1).map(display)
+        address.filter(|_| self.peers.lock().len() > 1).map(display)
     }
 
     pub(super) fn clocks(&self) -> ClockDifference {
-        let peers = self.peers();
+        let peers = self.peers.lock();
         let seconds = || peers.values().map(|(_, seconds)| *seconds);
         ClockDifference {
             ahead: Duration::from_secs_f64(seconds().fold(0.0, f64::max)),
@@ -145,7 +136,7 @@ impl Addresses {
     pub(super) async fn ask(self: &Arc<Self>) {
         let (alertmanager, proxy) = (self.target.name.as_str(), self.target.shown_proxy());
         let receiver = label_value(alertmanager);
-        let is_up = || self.counters.pushes().receivers.get(&*receiver) == Some(&true);
+        let is_up = || self.counters.pushes.lock().receivers.get(&*receiver) == Some(&true);
         let mut failures = 0;
         while !is_up() {
             let answers = self.status().await;
@@ -189,7 +180,7 @@ impl Addresses {
             .send(batches.map(|it| self.request(it)).collect())
             .await;
         self.show_state(&answers);
-        let mut counts = self.counters.pushes();
+        let mut counts = self.counters.pushes.lock();
         for answer in &answers {
             counts.pushes += answer.requests;
             counts.failures += u64::from(answer.result.is_err());
@@ -210,7 +201,11 @@ impl Addresses {
     fn show_state(&self, answers: &[Answer]) {
         let receiver = label_value(&self.target.name).into_owned();
         let is_up = answers.iter().any(|answer| answer.result.is_ok());
-        self.counters.pushes().receivers.insert(receiver, is_up);
+        self.counters
+            .pushes
+            .lock()
+            .receivers
+            .insert(receiver, is_up);
     }
 
     /// Sends requests to all addresses of one family, and to those of the other only if none of these answers.
@@ -286,7 +281,7 @@ impl Addresses {
         let Some(seconds) = date.map(|date| date.seconds_from(now)) else {
             return;
         };
-        if let Some((_, known)) = self.peers().get_mut(&address) {
+        if let Some((_, known)) = self.peers.lock().get_mut(&address) {
             if (seconds - *known).abs() <= MAX_CLOCK_DRIFT {
                 return;
             }
@@ -339,7 +334,7 @@ impl Addresses {
             None => vec![None],
         };
         for address in addresses.iter().flatten() {
-            if self.peers().contains_key(&Some(*address)) {
+            if self.peers.lock().contains_key(&Some(*address)) {
                 continue;
             }
             let (target, resolver) = (self.target.clone(), Resolver::fixed(*address));
@@ -348,9 +343,9 @@ impl Addresses {
                 .run_while_awaited(move || target.client(resolver));
             let made = made.await.ok_or("earlier reads of its files hang")?;
             let client = made.map_err(|error| error.to_string())?;
-            self.peers().insert(Some(*address), (client, 0.0));
+            self.peers.lock().insert(Some(*address), (client, 0.0));
         }
-        let mut peers = self.peers();
+        let mut peers = self.peers.lock();
         peers.retain(|address, _| addresses.contains(address));
         let is_ipv4 = |address: &Option<IpAddr>| address.is_none_or(|address| address.is_ipv4());
         let first = addresses.first().is_none_or(is_ipv4);
@@ -365,7 +360,7 @@ impl Addresses {
     async fn lookup(&self, name: &str) -> Result<Vec<Option<IpAddr>>, String> {
         let lookup = Resolver::new(self.worker.clone()).lookup(name.to_owned());
         let found = timeout(self.target.timing.push_timeout / 2, lookup).await;
-        let known: Vec<_> = self.peers().keys().copied().collect();
+        let known: Vec<_> = self.peers.lock().keys().copied().collect();
         match found {
             Ok(Ok(found)) => {
                 let mut addresses: Vec<_> = found.map(|address| Some(address.ip())).collect();

@@ -57,7 +57,7 @@ impl OtlpOutput {
             };
             let (saved, moved) = (saved.get(signal.name()), Arc::clone(&output.moved));
             let queue = Arc::new(SignalQueue::new(signal, &journal, saved, moved));
-            counters.exports().insert(signal, queue.counts());
+            counters.exports.lock().insert(signal, queue.counts());
             let records = RecordSource {
                 settings: settings.clone(),
                 snapshots: source.snapshots.clone(),
@@ -71,7 +71,7 @@ impl OtlpOutput {
         if let Some(exporter) = settings.exporter(Signal::Metrics) {
             let (client, stop) = (connect(exporter, clock)?, tasks.stop.clone());
             let counts = client.counts.clone();
-            counters.exports().insert(Signal::Metrics, counts);
+            counters.exports.lock().insert(Signal::Metrics, counts);
             let pushing = metric_push::run(settings.clone(), client, source, stop);
             tasks.spawn_output("metric push", pushing)?;
         }

@@ -1,13 +1,8 @@
 //! Restores the state at start, and writes it on a worker thread: a disk that hangs does not stop the loop.
 
-use std::{
-    future::pending,
-    path::PathBuf,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{future::pending, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
@@ -101,7 +96,7 @@ impl StateWriter {
         let foreign_since = self.foreign_since.take();
         // Releases the directory before the result is known, so that another exporter can take it then.
         let write = move || {
-            let mut directory = directory.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut directory = directory.lock();
             if let Some(since) = foreign_since {
                 directory.set_foreign_aside(since);
             }

@@ -122,12 +122,12 @@ impl Scrape {
     fn outputs(&self) -> Vec<Family<'_>> {
         let (snapshot, outputs) = (&self.snapshot, &self.outputs);
         let count = |counter: &AtomicU64| Some(counter.load(Ordering::Relaxed));
-        let exports = outputs.exports();
+        let exports = outputs.exports.lock();
         let mut exports: BTreeMap<_, _> = exports
             .iter()
             .map(|(signal, counts)| (*signal, counts.borrow().clone()))
             .collect();
-        let pushes = outputs.pushes();
+        let pushes = outputs.pushes.lock();
         let approvals = snapshot.counters.approvals.iter();
         let approvals = approvals.map(|((event_type, result), count)| {
             (
@@ -331,15 +331,16 @@ mod tests {
         assert!(!scrape().contains("events_log_records_"));
 
         let receiver = "http://alertmanager:9093".to_owned();
-        counters.pushes().pushes += 1;
-        counters.pushes().receivers.insert(receiver, true);
+        counters.pushes.lock().pushes += 1;
+        counters.pushes.lock().receivers.insert(receiver, true);
         let counts = ExportCounts {
             exported: 3,
             is_up: Some(false),
             ..ExportCounts::default()
         };
         counters
-            .exports()
+            .exports
+            .lock()
             .insert(Signal::Logs, watch::Sender::new(counts));
         assert!(has("alert_pushes_total 1") && has("log_records_exported_total 3"));
         assert!(has(r#"receiver_up{receiver="http://alertmanager:9093"} 1"#));

@@ -1,11 +1,7 @@
 //! The client of the collector of one signal: it posts what OpenTelemetry's exporters encode, and keeps what the
 //! responses mean for the counters, the log and the next request.
 
-use std::{
-    io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{io, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -21,6 +17,7 @@ use opentelemetry_sdk::{
     metrics::exporter::PushMetricExporter as _,
     trace::SpanExporter as _,
 };
+use parking_lot::Mutex;
 use reqwest::{
     Client,
     header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TE},
@@ -154,7 +151,7 @@ impl CollectorClient {
     /// Sends records as one request. Metrics have a resource of their own.
     pub(super) async fn export(&mut self, records: &Records, resource: &Resource) -> ExportResult {
         let exported = self.transport.encode(records, resource).await;
-        let result = lock(&self.transport.0.result).take();
+        let result = self.transport.0.result.lock().take();
         let result = result.unwrap_or_else(|| {
             let error = exported.err().map(|error| error.to_string());
             let message = error.unwrap_or_else(|| "the exporter made no request".to_owned());
@@ -182,7 +179,7 @@ impl CollectorClient {
             Err(failed) if !failed.is_refused() => {
                 // Certificates may have been renewed, and HTTP/2 would keep a connection that is dead.
                 if [ExportFailure::Tls, ExportFailure::Timeout].contains(&failed.reason) {
-                    *lock(&self.transport.0.client) = None;
+                    *self.transport.0.client.lock() = None;
                 }
                 self.not_before = failed.after.map(|delay| Instant::now() + delay);
                 self.failed(failed.reason, &failed.message);
@@ -249,7 +246,7 @@ struct Shared {
 impl HttpClient for Transport {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let result = self.post(request.into_body()).await;
-        *lock(&self.0.result) = Some(result);
+        *self.0.result.lock() = Some(result);
         Ok(Response::new(Bytes::new()))
     }
 }
@@ -332,7 +329,7 @@ impl Transport {
     }
 
     async fn client(&self) -> Result<Client, FailedRequest> {
-        if let Some(client) = &*lock(&self.0.client) {
+        if let Some(client) = &*self.0.client.lock() {
             return Ok(client.clone());
         }
         let settings = self.0.settings.clone();
@@ -341,7 +338,7 @@ impl Transport {
         let made = worker.run_while_awaited(move || client_of(&settings, resolver));
         match made.await {
             Some(Ok(client)) => {
-                *lock(&self.0.client) = Some(client.clone());
+                *self.0.client.lock() = Some(client.clone());
                 Ok(client)
             }
             Some(Err(message)) => Err(FailedRequest::new(ExportFailure::Tls, message)),
@@ -354,10 +351,6 @@ impl Transport {
             }
         }
     }
-}
-
-fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The proxy of the environment for the collector. For gRPC without TLS it would have to speak HTTP/2 too.

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -21,6 +21,7 @@ use opentelemetry_sdk::{
         reader::MetricReader,
     },
 };
+use parking_lot::Mutex;
 
 use crate::{
     core::snapshot::Histogram,
@@ -136,14 +137,14 @@ impl Meters {
     }
 
     fn set(&self, metric: &'static Metric, series: Vec<(Vec<KeyValue>, f64)>) {
-        let mut known = lock(&self.gauges);
+        let mut known = self.gauges.lock();
         if series.is_empty() && !known.contains_key(metric.name) {
             return;
         }
         if known.insert(metric.name, series).is_none() {
             let gauges = Arc::clone(&self.gauges);
             let observe = move |instrument: &dyn AsyncInstrument<f64>| {
-                for (attributes, value) in lock(&gauges).get(metric.name).into_iter().flatten() {
+                for (attributes, value) in gauges.lock().get(metric.name).into_iter().flatten() {
                     instrument.observe(*value, attributes);
                 }
             };
@@ -168,7 +169,7 @@ impl Meters {
         let (name, _) = metric.stem_and_unit();
         let bounds = now.buckets().map(|(bound, _)| bound);
         let bounds = bounds.filter(|bound| bound.is_finite()).collect();
-        lock(&self.bounds).insert(name, bounds);
+        self.bounds.lock().insert(name, bounds);
         let histogram = self.meter.f64_histogram(name).with_unit(metric.unit);
         let histogram = histogram.with_description(metric.help).build();
         let series = (metric.name, attributes.to_owned());
@@ -201,7 +202,7 @@ fn stream(instrument: &Instrument, bounds: &Mutex<Bounds>) -> Option<Stream> {
         MAX_SERIES
     };
     let mut stream = Stream::builder().with_cardinality_limit(limit);
-    if let Some(boundaries) = lock(bounds).get(instrument.name()) {
+    if let Some(boundaries) = bounds.lock().get(instrument.name()) {
         stream = stream.with_aggregation(Aggregation::ExplicitBucketHistogram {
             boundaries: boundaries.clone(),
             record_min_max: false,
@@ -234,10 +235,6 @@ impl MetricReader for Reader {
     fn temporality(&self, kind: InstrumentKind) -> Temporality {
         self.0.temporality(kind)
     }
-}
-
-fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

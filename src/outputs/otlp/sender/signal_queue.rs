@@ -1,10 +1,8 @@
 //! What one signal has to send: the journal, and how far it was sent. Shared by the event loop and the sender.
 
-use std::{
-    pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{pin::pin, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tracing::warn;
 
@@ -70,7 +68,7 @@ impl SignalQueue {
 
     /// Takes a new version of the journal, from which `dropped` have fallen off.
     pub fn update(&self, journal: &Arc<Journal>, dropped: &[Arc<Entry>]) {
-        let mut cursor = self.lock();
+        let mut cursor = self.cursor.lock();
         let known = Arc::clone(cursor.journal());
         if Arc::ptr_eq(&known, journal) {
             return;
@@ -93,7 +91,7 @@ impl SignalQueue {
     }
 
     pub fn saved(&self, journal: &Journal) -> SavedCursor {
-        self.lock().saved(journal)
+        self.cursor.lock().saved(journal)
     }
 
     pub fn counts(&self) -> watch::Sender<ExportCounts> {
@@ -109,7 +107,7 @@ impl SignalQueue {
     pub(super) fn next(&self) -> Vec<Arc<Entry>> {
         // What is seen below must not end a later backoff.
         pin!(self.added.notified()).enable();
-        self.lock().next_entries()
+        self.cursor.lock().next_entries()
     }
 
     /// The request ended; the receiver has taken and rejected so many records of it. Returns what is dropped beside
@@ -120,7 +118,7 @@ impl SignalQueue {
         exported: u64,
         rejected: u64,
     ) -> Vec<(u64, DropReason)> {
-        let mut cursor = self.lock();
+        let mut cursor = self.cursor.lock();
         let dropped = cursor.apply(result).into_iter();
         let dropped = dropped.map(|(entry, reason)| (cursor.count(&entry), reason));
         let dropped: Vec<_> = dropped.collect();
@@ -136,9 +134,5 @@ impl SignalQueue {
             self.moved.notify_one();
         }
         dropped
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Cursor> {
-        self.cursor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
