@@ -163,9 +163,9 @@ impl From<bool> for SampleValue<'_> {
     }
 }
 
-impl From<i64> for SampleValue<'_> {
-    fn from(value: i64) -> Self {
-        Self::Int(value)
+impl From<&u64> for SampleValue<'_> {
+    fn from(value: &u64) -> Self {
+        (*value).into()
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
 use metrics_process::collector::{Metrics, collect};
 
 use super::{
-    Family, MetricsOptions,
+    Family, MetricsOptions, SampleValue,
     catalog::{self, Metric},
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
     },
     core::{
         lifecycle::TrackedEvent,
-        snapshot::{Histogram, Snapshot, TypeLabel},
+        snapshot::{Snapshot, TypeLabel},
     },
     outputs::{
         otlp::Signal,
@@ -62,17 +62,20 @@ impl Scrape {
     fn polling(&self) -> [Family<'_>; 10] {
         let (poll, requests) = (&self.snapshot.poll, &self.snapshot.requests);
         let duration = [([], &requests.duration)];
-        let failures = requests.failures.iter();
-        let failures = failures.map(|(reason, count)| (reason.as_str(), *count));
         let last_success = poll.last_success_at().map(Timestamp::as_unix_seconds);
         let is_mismatch = self.snapshot.identity.as_ref();
         let is_mismatch = is_mismatch.map(|_| self.snapshot.other_vm_name().is_some());
         let is_warming_up = poll.is_warming_up(self.now);
         [
-            Family::single(&catalog::INCARNATION, poll.incarnation()),
+            Family::single(
+                &catalog::INCARNATION,
+                poll.incarnation().map(SampleValue::Int),
+            ),
             build_info(),
             Family::new(&catalog::IMDS_DURATION, duration),
-            by_text(&catalog::IMDS_FAILURES, failures),
+            keyed(&catalog::IMDS_FAILURES, &requests.failures, |it| {
+                [it.as_str()]
+            }),
             Family::single(&catalog::IMDS_REQUESTS, Some(requests.requests)),
             Family::single(&catalog::LAST_SUCCESS, last_success),
             Family::single(&catalog::UP, Some(poll.is_up(self.now))),
@@ -84,33 +87,26 @@ impl Scrape {
 
     fn events(&self) -> [Family<'_>; 8] {
         let counters = &self.snapshot.counters;
-        let anomalies = counters.anomalies.iter();
-        let anomalies = anomalies.map(|(kind, count)| (kind.as_str(), *count));
-        let ended = counters.ended.iter().map(|((event_type, outcome), ended)| {
-            (
-                [event_type.as_str(), outcome.as_str()].map(Cow::from),
-                ended,
-            )
-        });
-        let observed = counters.observed.iter();
-        let observed = observed.map(|((event_type, scope), observed)| {
-            (
-                [event_type.as_str(), scope.as_str()].map(Cow::from),
-                observed,
-            )
-        });
         [
             self.by_type_and_scope(
                 &catalog::ADVISORIES,
                 &EventType::ADVISORIES,
                 self.snapshot.advisories(),
             ),
-            by_text(&catalog::ANOMALIES, anomalies),
-            Family::new(&catalog::ENDED, ended),
-            by_type(&catalog::IMPACT, &counters.impact),
-            by_type(&catalog::NOTICE, &counters.notice),
-            by_type(&catalog::OBSERVED_INTERRUPTION, &counters.interruption),
-            Family::new(&catalog::OBSERVED, observed),
+            keyed(&catalog::ANOMALIES, &counters.anomalies, |it| [it.as_str()]),
+            keyed(&catalog::ENDED, &counters.ended, |(it, outcome)| {
+                [it.as_str(), outcome.as_str()]
+            }),
+            keyed(&catalog::IMPACT, &counters.impact, |it| [it.as_str()]),
+            keyed(&catalog::NOTICE, &counters.notice, |it| [it.as_str()]),
+            keyed(
+                &catalog::OBSERVED_INTERRUPTION,
+                &counters.interruption,
+                |it| [it.as_str()],
+            ),
+            keyed(&catalog::OBSERVED, &counters.observed, |(it, scope)| {
+                [it.as_str(), scope.as_str()]
+            }),
             self.by_type_and_scope(
                 &catalog::PENDING,
                 &EventType::KNOWN,
@@ -128,13 +124,6 @@ impl Scrape {
             .map(|(signal, counts)| (*signal, counts.borrow().clone()))
             .collect();
         let pushes = outputs.pushes.lock();
-        let approvals = snapshot.counters.approvals.iter();
-        let approvals = approvals.map(|((event_type, result), count)| {
-            (
-                [event_type.as_str(), result.as_str()].map(Cow::from),
-                *count,
-            )
-        });
         let receivers = pushes.receivers.iter();
         let receivers = receivers.map(|(name, is_up)| (name.clone().into(), *is_up));
         let signals = exports.iter();
@@ -147,7 +136,11 @@ impl Scrape {
             Family::single(&catalog::ALERT_ENDS_DROPPED, Some(snapshot.dropped_ends)),
             Family::single(&catalog::ALERT_PUSH_FAILURES, Some(pushes.failures)),
             Family::single(&catalog::ALERT_PUSHES, Some(pushes.pushes)),
-            Family::new(&catalog::APPROVALS, approvals),
+            keyed(
+                &catalog::APPROVALS,
+                &snapshot.counters.approvals,
+                |(it, result)| [it.as_str(), result.as_str()],
+            ),
             Family::single(
                 &catalog::LOG_LINES_DROPPED,
                 count(&outputs.dropped_log_lines),
@@ -174,7 +167,7 @@ impl Scrape {
         events: impl Iterator<Item = &'a TrackedEvent>,
     ) -> Family<'static> {
         if !self.snapshot.knows_events(self.now) {
-            return Family::single(metric, None::<i64>);
+            return Family::single(metric, None::<u64>);
         }
         // An entry that could not be read may be an event of any type, and while the name of this VM is unknown, each
         // event may be its own: then no zero is known.
@@ -183,7 +176,7 @@ impl Scrape {
         let known = if is_complete && has_name { known } else { &[] };
         let known = known.iter().map(TypeLabel::from);
         let zeros = known.flat_map(|label| {
-            [EventScope::Own, EventScope::Other].map(|scope| ((label.clone(), scope), 0_i64))
+            [EventScope::Own, EventScope::Other].map(|scope| ((label.clone(), scope), 0_u64))
         });
         let mut counts: BTreeMap<_, _> = zeros.collect();
         for tracked in events {
@@ -216,20 +209,18 @@ impl Scrape {
     }
 }
 
-fn by_text(
+/// A sample for each key, which has the values of the labels.
+fn keyed<'a, 'm, const N: usize, K, V>(
     metric: &'static Metric,
-    counts: impl Iterator<Item = (&'static str, u64)>,
-) -> Family<'static> {
-    Family::new(metric, counts.map(|(text, count)| ([text.into()], count)))
-}
-
-fn by_type<'a>(
-    metric: &'static Metric,
-    histograms: &'a BTreeMap<TypeLabel, Histogram>,
-) -> Family<'a> {
-    let histograms = histograms.iter();
-    let histograms = histograms.map(|(event_type, it)| ([event_type.as_str().into()], it));
-    Family::new(metric, histograms)
+    samples: &'m BTreeMap<K, V>,
+    labels: impl Fn(&'m K) -> [&'a str; N],
+) -> Family<'a>
+where
+    &'m V: Into<SampleValue<'a>>,
+{
+    let samples = samples.iter();
+    let samples = samples.map(|(key, value)| (labels(key).map(Cow::from), value));
+    Family::new(metric, samples)
 }
 
 fn build_info() -> Family<'static> {
@@ -284,16 +275,12 @@ fn export<'a>(signal: Signal, counts: &ExportCounts) -> Vec<Family<'a>> {
             None,
         ),
     };
-    let failures = counts.failures.iter();
-    let failures = failures.map(|(reason, count)| (reason.as_str(), *count));
     let mut families = vec![
-        by_text(failed, failures),
+        keyed(failed, &counts.failures, |it| [it.as_str()]),
         Family::single(exported, Some(counts.exported)),
     ];
     if let Some((dropped, spooled)) = of_journal {
-        let reasons = counts.dropped.iter();
-        let reasons = reasons.map(|(reason, count)| (reason.as_str(), *count));
-        families.push(by_text(dropped, reasons));
+        families.push(keyed(dropped, &counts.dropped, |it| [it.as_str()]));
         families.push(Family::single(spooled, Some(counts.spooled as f64)));
     }
     families
