@@ -18,7 +18,7 @@ use crate::{
         otlp::{
             Signal,
             sender::{
-                self, CollectorClient, RecordSource, RetryTiming, SignalQueue,
+                CollectorClient, RetryTiming, Sender, SignalQueue,
                 metric_push::{self, MetricSource},
             },
             settings::{ExporterSettings, OtlpSettings},
@@ -58,14 +58,15 @@ impl OtlpOutput {
             let (saved, moved) = (saved.get(signal.name()), Arc::clone(&output.moved));
             let queue = Arc::new(SignalQueue::new(signal, &journal, saved, moved));
             counters.exports.lock().insert(signal, queue.counts());
-            let records = RecordSource {
+            let sender = Sender {
+                client: connect(exporter, clock)?,
+                queue: Arc::clone(&queue),
                 settings: settings.clone(),
                 snapshots: source.snapshots.clone(),
                 is_durable,
+                stop: tasks.stop.clone(),
             };
-            let (client, stop) = (connect(exporter, clock)?, tasks.stop.clone());
-            let sending = sender::run(client, Arc::clone(&queue), records, stop);
-            tasks.spawn_output("OTLP sender", sending)?;
+            tasks.spawn_output("OTLP sender", sender.run())?;
             output.queues.push(queue);
         }
         if let Some(exporter) = settings.exporter(Signal::Metrics) {

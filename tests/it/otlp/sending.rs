@@ -8,7 +8,7 @@ use azure_scheduled_events_exporter::{
     lifecycle::{SavedCursor, SavedJournal, Tracker},
     otlp::{
         Signal,
-        sender::{self, CollectorClient, RecordSource, RetryTiming, SignalQueue},
+        sender::{CollectorClient, RetryTiming, Sender, SignalQueue},
         settings::OtlpSettings,
     },
     output_counters::{ExportCounts, ExportFailure},
@@ -90,20 +90,22 @@ impl Sending {
         let settings = settings(endpoint, environment);
         let exporter = settings.exporter(start.signal).unwrap();
         let client = CollectorClient::new(exporter, clock, start.timing).unwrap();
-        let source = RecordSource {
+        let stop = CancellationToken::new();
+        let sender = Sender {
+            client,
+            queue: Arc::clone(&queue),
             settings,
             snapshots,
             is_durable: start.is_durable,
+            stop: stop.clone(),
         };
-        let stop = CancellationToken::new();
-        let running = sender::run(client, Arc::clone(&queue), source, stop.clone());
         Self {
             journal,
             counts: queue.counts().subscribe(),
             queue,
             _snapshots: publisher,
             stop,
-            running: tokio::spawn(running),
+            running: tokio::spawn(sender.run()),
         }
     }
 

@@ -82,6 +82,8 @@ pub struct CollectorClient {
     pub(crate) counts: watch::Sender<ExportCounts>,
     /// Consecutive failures.
     pub(super) failures: u32,
+    /// Whether the collector has answered as one of OTLP.
+    pub(super) is_probed: bool,
     /// The collector asked to send nothing before this.
     not_before: Option<Instant>,
     last_failure: Option<ExportFailure>,
@@ -109,6 +111,7 @@ impl CollectorClient {
             timing,
             counts: watch::Sender::default(),
             failures: 0,
+            is_probed: false,
             not_before: None,
             last_failure: None,
             warning: String::new(),
@@ -130,14 +133,12 @@ impl CollectorClient {
     /// and logged.
     pub(super) async fn probe(&mut self) -> Result<(), FailedRequest> {
         let result = self.transport.post(Bytes::new()).await;
+        let result = result.map_err(|failed| FailedRequest {
+            result: RequestResult::Unavailable,
+            ..failed
+        });
         self.judge(&result);
-        if let Err(failed) = result {
-            if failed.is_refused() {
-                self.failed(failed.reason, &failed.message);
-            }
-            self.counts.send_modify(|counts| counts.is_up = Some(false));
-            return Err(failed);
-        }
+        result?;
         self.recovered();
         info!(
             endpoint = self.settings().shown_endpoint(),
@@ -214,6 +215,7 @@ impl CollectorClient {
             info!(name: log_id::EXPORT_RECOVERED, "{} export recovered", self.settings().signal.as_str());
         }
         self.failures = 0;
+        self.is_probed = true;
     }
 
     /// Our own backoff before the next attempt, or longer if the collector asked for that.

@@ -84,82 +84,41 @@ impl Records {
     }
 }
 
-/// What spans and log records are made of, beside the journal.
+/// Sends the spans, or log records, of one signal.
 #[derive(Debug)]
-pub struct RecordSource {
+pub struct Sender {
+    pub client: CollectorClient,
+    pub queue: Arc<SignalQueue>,
     pub settings: OtlpSettings,
     pub snapshots: watch::Receiver<Arc<Snapshot>>,
     /// Whether the journal, and how far it was sent, survive the end of this process.
     pub is_durable: bool,
-}
-
-/// Sends until `stop` is cancelled, then the rest.
-pub async fn run(
-    mut client: CollectorClient,
-    queue: Arc<SignalQueue>,
-    source: RecordSource,
-    stop: CancellationToken,
-) {
-    client.counts = queue.counts();
-    let settings = client.settings();
-    let signal = settings.signal;
-    let is_durable = source.is_durable;
-    info!(
-        endpoint = settings.shown_endpoint(),
-        gzip = settings.gzip,
-        durable = is_durable,
-        "{} export enabled",
-        signal.as_str()
-    );
-    let flush_timeout = client.timing.flush_timeout;
-    let mut sender = Sender {
-        client,
-        queue: Arc::clone(&queue),
-        source,
-        stop: stop.clone(),
-        is_probed: false,
-    };
-    // What is in flight when its request is cut off is sent again after the next start.
-    flush(signal, flush_timeout, &stop, sender.send_until_stopped()).await;
-    let count = queue.counts().borrow().spooled;
-    if count > 0 {
-        warn!(
-            count,
-            kept = is_durable,
-            "stopping with unsent {}",
-            signal.records()
-        );
-    }
-}
-
-/// Waits for a task that ends after `stop` is cancelled, for up to `limit` after that.
-async fn flush(
-    signal: Signal,
-    limit: Duration,
-    stop: &CancellationToken,
-    task: impl Future<Output = ()>,
-) {
-    let mut task = pin!(task);
-    tokio::select! {
-        () = &mut task => {}
-        () = stop.cancelled() => {
-            if timeout(limit, task).await.is_err() {
-                info!("{} flush timed out", signal.as_str());
-            }
-        }
-    }
-}
-
-struct Sender {
-    client: CollectorClient,
-    queue: Arc<SignalQueue>,
-    source: RecordSource,
-    stop: CancellationToken,
-    /// Whether the receiver has answered as one of OTLP.
-    is_probed: bool,
+    pub stop: CancellationToken,
 }
 
 impl Sender {
+    /// Sends until `stop` is cancelled, then the rest.
+    pub async fn run(mut self) {
+        self.client.counts = self.queue.counts();
+        let exporter = self.client.settings();
+        let signal = exporter.signal;
+        info!(
+            endpoint = exporter.shown_endpoint(),
+            gzip = exporter.gzip,
+            durable = self.is_durable,
+            "{} export enabled",
+            signal.as_str()
+        );
+        let (flush_timeout, stop) = (self.client.timing.flush_timeout, self.stop.clone());
+        // What is in flight when its request is cut off is sent again after the next start.
+        flush(signal, flush_timeout, &stop, self.send_until_stopped()).await;
+        let count = self.queue.counts().borrow().spooled;
+        if count > 0 {
+            let (kept, records) = (self.is_durable, signal.records());
+            warn!(count, kept, "stopping with unsent {records}");
+        }
+    }
+
     async fn send_until_stopped(&mut self) {
         while self.may_send().await {
             let is_stopping = self.stop.is_cancelled();
@@ -168,13 +127,13 @@ impl Sender {
                 if is_stopping {
                     return;
                 }
-                if self.is_probed {
+                if self.client.is_probed {
                     self.idle().await;
                 } else {
                     self.probe().await;
                 }
             } else if let Err(failed) = self.send(&entries).await {
-                if self.stop.is_cancelled() && self.source.is_durable {
+                if self.stop.is_cancelled() && self.is_durable {
                     return;
                 }
                 self.back_off(&failed).await;
@@ -190,7 +149,7 @@ impl Sender {
             () = self.stop.cancelled() => {}
         }
         // What is on disk is sent after the next start.
-        if self.source.is_durable || self.queue.counts().borrow().spooled == 0 {
+        if self.is_durable || self.queue.counts().borrow().spooled == 0 {
             return false;
         }
         self.client.permitted().await;
@@ -211,7 +170,6 @@ impl Sender {
             () = self.queue.added() => return self.client.failures = 0,
             () = self.stop.cancelled() => return,
         };
-        self.is_probed = result.is_ok();
         if let Err(failed) = result {
             self.back_off(&failed).await;
         }
@@ -231,18 +189,18 @@ impl Sender {
     }
 
     async fn send(&mut self, entries: &[Arc<Entry>]) -> Result<(), FailedRequest> {
-        let snapshot = Arc::clone(&self.source.snapshots.borrow());
-        let resource = resource::of(&self.source.settings, &snapshot);
+        let snapshot = Arc::clone(&self.snapshots.borrow());
+        let resource = resource::of(&self.settings, &snapshot);
         let records = Records::of(self.queue.signal, entries, &snapshot);
         match self.client.export(&records, &resource).await {
             Ok(partial) => self.accepted(&records, &partial),
-            Err(failed) if failed.is_refused() => self.refused(&records, &failed),
             Err(failed) => {
-                self.failed(&failed);
-                return Err(failed);
+                self.failed(&records, &failed);
+                if !failed.is_refused() {
+                    return Err(failed);
+                }
             }
         }
-        self.is_probed = true;
         self.client.recovered();
         Ok(())
     }
@@ -268,9 +226,17 @@ impl Sender {
         self.queue.complete(result, count - rejected, rejected);
     }
 
-    fn refused(&self, records: &Records, failed: &FailedRequest) {
-        self.client.count(failed.reason);
+    fn failed(&self, sent: &Records, failed: &FailedRequest) {
         let dropped = self.queue.complete(failed.result, 0, 0);
+        let records = self.queue.signal.records();
+        if !failed.is_refused() {
+            for (count, reason) in dropped {
+                let (reason, error) = (reason.as_str(), &failed.message);
+                warn!(reason, count, error, "unsent {records} dropped");
+            }
+            return;
+        }
+        self.client.count(failed.reason);
         let effect = if dropped.is_empty() {
             "sending each change alone"
         } else {
@@ -278,22 +244,27 @@ impl Sender {
         };
         warn!(
             reason = failed.reason.as_str(),
-            count = records.count(),
+            count = sent.count(),
             error = failed.message,
-            "collector rejected {}, {effect}",
-            self.queue.signal.records(),
+            "collector rejected {records}, {effect}",
         );
     }
+}
 
-    fn failed(&self, failed: &FailedRequest) {
-        for (count, reason) in self.queue.complete(failed.result, 0, 0) {
-            warn!(
-                reason = reason.as_str(),
-                count,
-                error = failed.message,
-                "unsent {} dropped",
-                self.queue.signal.records()
-            );
+/// Waits for a task that ends after `stop` is cancelled, for up to `limit` after that.
+async fn flush(
+    signal: Signal,
+    limit: Duration,
+    stop: &CancellationToken,
+    task: impl Future<Output = ()>,
+) {
+    let mut task = pin!(task);
+    tokio::select! {
+        () = &mut task => {}
+        () = stop.cancelled() => {
+            if timeout(limit, task).await.is_err() {
+                info!("{} flush timed out", signal.as_str());
+            }
         }
     }
 }
