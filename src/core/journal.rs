@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     approval::ApprovalDecision,
-    lifecycle::{SavedJournal, SavedState, Transition, TransitionKind},
+    lifecycle::{SavedJournal, SavedState, Transition},
 };
 use crate::{
     azure::event::{EventScope, is_same_vm},
@@ -64,11 +64,8 @@ impl Entry {
 
     /// Whether the event names or may name this VM, or named it before.
     pub fn is_ours(&self) -> bool {
-        let has_left = self.transition.kind
-            == TransitionKind::Amended {
-                was_scope: EventScope::Own,
-            };
-        has_left || self.transition.tracked.scope != EventScope::Other
+        self.transition.was_scope() == EventScope::Own
+            || self.transition.tracked.scope != EventScope::Other
     }
 
     /// The JSON of the entry, one line. `None` if it is longer than any entry of a journal.
@@ -253,7 +250,7 @@ mod tests {
         azure::event::EventId,
         core::{
             assessment::fixtures::{at, moment, tracked},
-            lifecycle::{Outcome, TrackedEvent},
+            lifecycle::{Outcome, TrackedEvent, TransitionKind},
         },
     };
 

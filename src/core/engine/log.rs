@@ -103,9 +103,7 @@ pub(super) fn log_transition(transition: &Transition) {
     }
     let is_other = tracked.scope == EventScope::Other;
     match &transition.kind {
-        TransitionKind::Amended { was_scope } if is_other && *was_scope != EventScope::Other => {
-            line!(info, LEFT_VM);
-        }
+        _ if is_other && transition.was_scope() != EventScope::Other => line!(info, LEFT_VM),
         TransitionKind::Announced if event.is_advisory() && !is_other => line!(info, ADVISORY),
         _ if is_other || event.is_advisory() => line!(info),
         TransitionKind::Announced

@@ -90,19 +90,10 @@ impl Transition {
     /// to name this VM after it was first seen has its announcement, start and end so far.
     pub(crate) fn own_changes(&self) -> Vec<(TransitionKind, Moment)> {
         let tracked = self.tracked.as_ref();
-        let is_own = tracked.scope == EventScope::Own;
-        let was_own = match self.kind {
-            TransitionKind::Amended { was_scope } => was_scope == EventScope::Own,
-            // The change of scope in the same document has a transition of its own.
-            TransitionKind::Returned { was_scope } if was_scope != EventScope::Own => {
-                return Vec::new();
-            }
-            _ => is_own,
-        };
-        match (was_own, is_own) {
-            (true, _) => vec![(self.kind.clone(), self.at)],
-            (false, false) => Vec::new(),
-            (false, true) => {
+        match (self.was_scope(), tracked.scope) {
+            _ if self.is_before_change_of_scope() => Vec::new(),
+            (EventScope::Own, _) => vec![(self.kind.clone(), self.at)],
+            (_, EventScope::Own) => {
                 let started = tracked.started_at.map(|at| (TransitionKind::Started, at));
                 let ended = tracked.end;
                 let ended = ended.map(|end| (TransitionKind::Ended(end.outcome), end.at));
@@ -114,7 +105,21 @@ impl Transition {
                 let moments = changes.map(|(kind, at)| (kind, tracked.moment(at)));
                 moments.collect()
             }
+            _ => Vec::new(),
         }
+    }
+
+    /// Whether the event named this VM before.
+    pub(crate) fn was_scope(&self) -> EventScope {
+        match self.kind {
+            TransitionKind::Amended { was_scope } => was_scope,
+            _ => self.tracked.scope,
+        }
+    }
+
+    /// The event is back with another scope, which has a transition of its own.
+    pub(crate) fn is_before_change_of_scope(&self) -> bool {
+        matches!(self.kind, TransitionKind::Returned { was_scope } if was_scope != self.tracked.scope)
     }
 }
 

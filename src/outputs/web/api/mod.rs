@@ -289,11 +289,12 @@ pub(super) fn transitions_json(
     let entries = journal.after(after.unwrap_or(0));
     let transitions = entries.filter_map(|entry| {
         let Transition { at, tracked, .. } = &entry.transition;
+        let was_scope = entry.transition.was_scope();
         Some(TransitionEntry {
             number: entry.number,
             at: at.wall.rfc3339_millis(),
             transition: transition_name(&entry.transition)?,
-            was_scope: was_scope(&entry.transition),
+            was_scope: (was_scope != tracked.scope).then(|| was_scope.as_str()),
             event: EventEntry {
                 tracked,
                 approval: entry.approval.as_ref(),
@@ -349,8 +350,7 @@ struct TransitionEntry<'a> {
 fn transition_name(transition: &Transition) -> Option<&'static str> {
     let event = &transition.tracked.shown;
     match &transition.kind {
-        // The change of scope in the same document tells of it.
-        TransitionKind::Returned { was_scope } if *was_scope != transition.tracked.scope => None,
+        _ if transition.is_before_change_of_scope() => None,
         TransitionKind::Announced | TransitionKind::Returned { .. } if event.is_advisory() => {
             Some("advisory")
         }
@@ -363,15 +363,5 @@ fn transition_name(transition: &Transition) -> Option<&'static str> {
         TransitionKind::Approved
         | TransitionKind::ApprovedElsewhere
         | TransitionKind::Interrupted(_) => None,
-    }
-}
-
-/// The scope before, where it is another one now.
-fn was_scope(transition: &Transition) -> Option<&'static str> {
-    match transition.kind {
-        TransitionKind::Amended { was_scope } if was_scope != transition.tracked.scope => {
-            Some(was_scope.as_str())
-        }
-        _ => None,
     }
 }
