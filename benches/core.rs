@@ -13,8 +13,9 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
-    alertmanager::{ClockDifference, DueAlert, PushTiming, due_alerts},
+    alertmanager::{self, ClockDifference},
     document::{self, Answer},
+    due_alerts::{DueAlert, due_alerts},
     engine::{Effect, Engine, EngineConfig, Input},
     metrics::{self, MetricsOptions, exposition::Format},
     server::{self, ServerLimits},
@@ -232,17 +233,18 @@ fn get(connection: &TcpStream, request: &str) -> io::Result<()> {
 /// Which alerts are due, and their words.
 fn push(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("push");
-    let (labels, timing) = (BTreeMap::new(), PushTiming::default());
+    let labels = BTreeMap::new();
     for events in [10, 1_000, 10_000] {
         let mut engine = engine();
         handle(&mut engine, polled(&body(events, 1)));
         let snapshot = engine.snapshot(now());
-        let due = || due_alerts(black_box(&snapshot), &labels, &timing, now());
+        let due = || due_alerts(black_box(&snapshot), &labels, now());
         group.bench_function(BenchmarkId::new("due", events), |bencher| {
             bencher.iter(due);
         });
         let alerts = due();
-        let alert = |due: &DueAlert| due.json(&snapshot, ClockDifference::default(), now());
+        let alert =
+            |due: &DueAlert| alertmanager::json(due, &snapshot, ClockDifference::default(), now());
         group.bench_function(BenchmarkId::new("words", events), |bencher| {
             bencher.iter(|| black_box(&alerts).iter().map(alert).collect::<Vec<_>>());
         });

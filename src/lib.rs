@@ -11,7 +11,7 @@
 //!                    ▲                        │
 //!                    └── clock, results of effects
 //!
-//! snapshot ──▶ assessment ──▶ metrics, web, alertmanager::alerts, otlp::log_record
+//! snapshot ──▶ assessment ──▶ metrics, web, due_alerts, otlp::log_record
 //!    └──── journal ──▶ web::api, otlp::cursor ──▶ otlp::sender
 //! output_counters ──▶ metrics
 //! ```
@@ -40,7 +40,7 @@
 //! | `http` | the HTTP [`server`] and its sockets ([`listen`]), the file of `--web.config.file` ([`web_config`]), and what our HTTP clients have in common (`client`) |
 //! | `azure` | Azure's terms and their forms: types and IDs of events ([`event`]), [`api_version`]s, bytes to a [`document`] and its anomalies, the table of an event's members and its JSON (`event::Member`), and the client of the Instance Metadata Service ([`imds`]) with its errors ([`RequestError`]) and the [`Identity`] that it reads |
 //! | `core` | what is known and decided: [`lifecycle`] tracks events from document to document; [`approval`] decides what to approve; `assessment` says what an event means for this VM, its alerts and the words about it; [`engine`] maps inputs to effects; [`journal`] numbers what readers are told; [`snapshot`] is what every reader sees; [`pause`] measures interruptions |
-//! | `outputs` | what leaves the process: [`metrics`], the pages and JSON of [`web`], spans and log records ([`otlp`]), the push to [`alertmanager`], the files of [`state`] and journal, and what they count |
+//! | `outputs` | what leaves the process: [`metrics`], the pages and JSON of [`web`], spans and log records ([`otlp`]), the alerts that are due ([`due_alerts`]) and their push to [`alertmanager`], the files of [`state`] and journal, and what they count |
 //! | [`simulator`] | a simulated Azure, for tests, demos and game days |
 //! | `program` | flags ([`cli`]), resolved settings ([`config`]), commands ([`command`]), log output ([`logs`]), and the wiring with the event loop ([`app`]) |
 //!
@@ -71,5 +71,5 @@ pub use azure::{FailureReason, Identity, RequestError, api_version, document, ev
 pub use base::{file, time, worker};
 pub use core::{approval, engine, journal, lifecycle, pause, snapshot};
 pub use http::{listen, server, web_config};
-pub use outputs::{alertmanager, metrics, otlp, output_counters, state, web};
+pub use outputs::{alertmanager, due_alerts, metrics, otlp, output_counters, state, web};
 pub use program::{CommandError, app, cli, command, config, logs};

@@ -1,6 +1,7 @@
 //! What leaves the process: metrics, web pages, OTLP, alerts, and the files of the state directory.
 
 pub mod alertmanager;
+pub mod due_alerts;
 pub mod metrics;
 pub mod otlp;
 pub mod output_counters;

@@ -17,11 +17,9 @@ use crate::support::{
     process::{PROGRAM, Process, exporter, page},
 };
 
-/// Short intervals, except that unchanged alerts are not sent again during a test, and ended ones not resolved.
+/// Short intervals, except that unchanged alerts are not sent again during a test.
 const TIMING: PushTiming = PushTiming {
     resend_interval: Duration::from_mins(5),
-    blind_after: Duration::from_mins(1),
-    resolve_after: Duration::from_mins(4),
     retry_interval: Duration::from_millis(50),
     max_retry_interval: Duration::from_secs(30),
     push_timeout: DEADLINE,

@@ -19,8 +19,6 @@ use crate::support::{
 /// The relations of the real values, in milliseconds.
 const TIMING: PushTiming = PushTiming {
     resend_interval: Duration::from_millis(50),
-    blind_after: Duration::from_millis(200),
-    resolve_after: Duration::from_secs(2),
     retry_interval: Duration::from_millis(50),
     max_retry_interval: Duration::from_millis(50),
     push_timeout: Duration::from_secs(2),

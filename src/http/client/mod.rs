@@ -17,7 +17,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::{Bytes, BytesMut};
 use hyper_util::client::proxy::matcher::Intercept;
 use reqwest::{
-    Client, Response, StatusCode, Url,
+    Client, Response, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER},
     redirect::Policy,
 };
@@ -34,6 +34,11 @@ use crate::base::{
 };
 
 pub(crate) const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
+
+/// Bytes that are read of a response.
+pub(crate) const MAX_BODY: usize = 64 << 10;
+/// Characters of it that a message has.
+pub(crate) const MAX_MESSAGE: usize = 300;
 
 pub(crate) struct ClientOptions<'a> {
     pub(crate) url: &'a Url,
@@ -95,14 +100,6 @@ pub(crate) fn secrets(url: &Url, headers: &HeaderMap) -> Secrets {
     secrets
 }
 
-/// Where a response redirects a request for this URL to, without secrets.
-pub(crate) fn redirect(url: &Url, status: StatusCode, headers: &HeaderMap) -> Option<String> {
-    let location = headers.get(LOCATION).filter(|_| status.is_redirection())?;
-    let location = String::from_utf8_lossy(location.as_bytes());
-    let target = url.join(&location);
-    Some(shown(target.as_ref().map_or(&*location, Url::as_str)))
-}
-
 /// Whether the body of a response is a page for people, as of a proxy that asks for a login.
 pub(crate) fn is_web_page(headers: &HeaderMap, body: &[u8]) -> bool {
     let content_type = headers.get(CONTENT_TYPE);
@@ -113,36 +110,45 @@ pub(crate) fn is_web_page(headers: &HeaderMap, body: &[u8]) -> bool {
     text.starts_with('<') || is_html && !text.is_empty()
 }
 
-/// The first `max` bytes of a body. Ends early if the connection breaks or the client's timeout expires: the status
-/// is valid even if the body is incomplete.
-pub(crate) async fn read_up_to(response: &mut Response, max: usize) -> Bytes {
-    let mut read = BytesMut::new();
+/// A response with the first [`MAX_BODY`] bytes of its body. Ends early if the connection breaks or the client's timeout
+/// expires: the status is valid even if the body is incomplete.
+pub(crate) async fn read(mut response: Response) -> hyper::Response<Bytes> {
+    let mut body = BytesMut::new();
     while let Ok(Some(chunk)) = response.chunk().await {
-        let left = max.saturating_sub(read.len());
-        read.extend_from_slice(&chunk.slice(..chunk.len().min(left)));
+        let left = MAX_BODY.saturating_sub(body.len());
+        body.extend_from_slice(&chunk.slice(..chunk.len().min(left)));
         if chunk.len() >= left {
             break;
         }
     }
-    read.freeze()
+    hyper::Response::from(response).map(|_| body.freeze())
 }
 
-pub(crate) fn describe(
-    status: StatusCode,
-    body: &[u8],
-    max_chars: usize,
+/// Status and `text` of a response to a request for `url`, or where it redirects to.
+pub(crate) fn describe<T>(
+    response: &hyper::Response<T>,
+    text: &[u8],
+    url: &Url,
     secrets: &Secrets,
 ) -> String {
-    match excerpt(body, max_chars, secrets).as_str() {
+    let status = response.status();
+    let location = response.headers().get(LOCATION);
+    if let Some(location) = location.filter(|_| status.is_redirection()) {
+        let location = String::from_utf8_lossy(location.as_bytes());
+        let target = url.join(&location);
+        let target = target.as_ref().map_or(&*location, Url::as_str);
+        return format!("HTTP {status} to {}", shown(target));
+    }
+    match excerpt(text, secrets).as_str() {
         "" => format!("HTTP {status}"),
         text => format!("HTTP {status}: {text}"),
     }
 }
 
 /// The beginning of a body, which may be protobuf. A server may repeat the URL or a header of the request.
-pub(crate) fn excerpt(body: &[u8], max_chars: usize, secrets: &Secrets) -> String {
+pub(crate) fn excerpt(body: &[u8], secrets: &Secrets) -> String {
     let text = String::from_utf8_lossy(body);
-    text::excerpt(&secrets.mask(text.trim()), max_chars)
+    text::excerpt(&secrets.mask(text.trim()), MAX_MESSAGE)
 }
 
 /// An error and its causes, outermost first.
@@ -211,9 +217,13 @@ impl Credentials {
         }
     }
 
-    /// The header `Authorization`. An error continues a sentence that begins with the path, and does not contain the
-    /// content of the file.
+    /// The header `Authorization`. An error begins with the path, and does not contain the content of the file.
     pub(crate) fn header(&self) -> Result<HeaderValue, String> {
+        let header = self.read();
+        header.map_err(|why| format!("{} {why}", self.path().display()))
+    }
+
+    fn read(&self) -> Result<HeaderValue, String> {
         let content = read_given(self.path(), MAX_SECRET_BYTES)?;
         let text = String::from_utf8(content);
         let text = text.map_err(|_| "is not UTF-8 text: save it as UTF-8")?;

@@ -19,7 +19,7 @@ use tracing::{
 };
 
 use super::{
-    alerts::ClockDifference,
+    posted_alert::ClockDifference,
     target::{Target, TargetError},
 };
 use crate::{
@@ -30,8 +30,8 @@ use crate::{
         worker::Worker,
     },
     http::client::{
-        self, causes, describe, is_tls, is_web_page, proxy, read_up_to, redirect,
-        resolver::Resolver, root_cause, url::Secrets,
+        self, causes, describe, is_tls, is_web_page, proxy, resolver::Resolver, root_cause,
+        url::Secrets,
     },
     outputs::output_counters::OutputCounters,
 };
@@ -42,10 +42,6 @@ const MAX_BATCH: usize = 500;
 const MAX_ADDRESSES: usize = 16;
 /// Clocks that differ by no more seconds than this count as equal, and a known difference as unchanged.
 const MAX_CLOCK_DRIFT: f64 = 60.0;
-/// Bytes that are read of a response that explains an error.
-const MAX_ERROR_BODY: usize = 4 << 10;
-/// Characters of it that are logged.
-const MAX_MESSAGE: usize = 300;
 
 /// An Alertmanager, or those of one name.
 #[derive(Debug)]
@@ -262,7 +258,7 @@ impl Addresses {
                 if let Ok(response) = &sent {
                     self.compare_clocks(address, response, now);
                 }
-                read(sent, secrets, now).await
+                self.read(sent, secrets, now).await
             };
             answer.result = self.within_limit(response).await;
             if answer.result.is_err() {
@@ -300,6 +296,46 @@ impl Addresses {
         );
     }
 
+    /// The beginning of the body. Any status but 2xx is an error, and so is a web page.
+    async fn read(
+        &self,
+        sent: Result<Response, reqwest::Error>,
+        secrets: &Secrets,
+        now: Timestamp,
+    ) -> Result<Bytes, RequestFailure> {
+        let response = sent.map_err(|error| {
+            let is_refused = !error.is_connect() && causes(&error).any(is_tls);
+            let remedy = "; if it asks for a client certificate, set --alertmanager.cert-file";
+            root_cause(&error.without_url()) + if is_refused { remedy } else { "" }
+        })?;
+        let response = client::read(response).await;
+        let status = response.status();
+        let is_web_page = is_web_page(response.headers(), response.body());
+        if status.is_success() && !is_web_page {
+            return Ok(response.into_body());
+        }
+        let remedy = match status.as_u16() {
+            _ if is_web_page => {
+                "; a web page is no answer of an Alertmanager, but that of a proxy or another server: check --alertmanager.url"
+            }
+            300..=399 => {
+                "; redirects are not followed: give --alertmanager.url as it is behind the redirect"
+            }
+            401 | 403 => {
+                "; check --alertmanager.basic-auth-file, --alertmanager.bearer-token-file or --alertmanager.header"
+            }
+            404 | 405 => "; --alertmanager.url must have the path that stands before /api/v2",
+            _ => "",
+        };
+        let url = &self.target.alerts;
+        let message = describe(&response, response.body(), url, secrets);
+        Err(RequestFailure {
+            message: format!("{message}{remedy}"),
+            retry_after: client::retry_after(response.headers(), now),
+            status: Some(status),
+        })
+    }
+
     async fn within_limit<T>(
         &self,
         request: impl Future<Output = Result<T, RequestFailure>>,
@@ -316,12 +352,9 @@ impl Addresses {
         if let Some(credentials) = self.target.credentials.clone() {
             let path = credentials.path().display().to_string();
             let read = self.worker.run_while_awaited(move || credentials.header());
-            let header = read
-                .await
-                .ok_or_else(|| format!("{path}: earlier reads of it hang"))?
-                .map_err(|why| format!("{path} {why}"))?;
-            let value = String::from_utf8_lossy(header.as_bytes());
-            secrets.add_header(value.split_once(' ').map_or(&*value, |(_, it)| it));
+            let hangs = || Err(format!("{path}: earlier reads of it hang"));
+            let header = read.await.unwrap_or_else(hangs)?;
+            secrets.add_header(&String::from_utf8_lossy(header.as_bytes()));
             headers.insert(AUTHORIZATION, header);
         }
         Ok((headers, secrets))
@@ -403,51 +436,4 @@ pub(super) fn retry_after(answers: &[Answer]) -> Option<Duration> {
         .iter()
         .filter_map(|answer| answer.result.as_ref().err());
     failures.filter_map(|failure| failure.retry_after).max()
-}
-
-/// The beginning of the body. Any status but 2xx is an error, and so is a web page.
-async fn read(
-    sent: Result<Response, reqwest::Error>,
-    secrets: &Secrets,
-    now: Timestamp,
-) -> Result<Bytes, RequestFailure> {
-    let mut response = sent.map_err(|error| {
-        let is_refused = !error.is_connect() && causes(&error).any(is_tls);
-        let remedy = "; if it asks for a client certificate, set --alertmanager.cert-file";
-        root_cause(&error.without_url()) + if is_refused { remedy } else { "" }
-    })?;
-    let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
-    let status = response.status();
-    let is_web_page = is_web_page(response.headers(), &body);
-    if status.is_success() && !is_web_page {
-        return Ok(body);
-    }
-    let remedy = if is_web_page {
-        "a web page is no answer of an Alertmanager, but that of a proxy or another server: check --alertmanager.url"
-    } else {
-        remedy(status)
-    };
-    let message = match redirect(response.url(), status, response.headers()) {
-        Some(target) => format!("HTTP {status} to {target}"),
-        None => describe(status, &body, MAX_MESSAGE, secrets),
-    };
-    let separator = if remedy.is_empty() { "" } else { "; " };
-    Err(RequestFailure {
-        message: format!("{message}{separator}{remedy}"),
-        retry_after: client::retry_after(response.headers(), now),
-        status: Some(status),
-    })
-}
-
-fn remedy(status: StatusCode) -> &'static str {
-    match status.as_u16() {
-        300..=399 => {
-            "redirects are not followed: give --alertmanager.url as it is behind the redirect"
-        }
-        401 | 403 => {
-            "check --alertmanager.basic-auth-file, --alertmanager.bearer-token-file or --alertmanager.header"
-        }
-        404 | 405 => "--alertmanager.url must have the path that stands before /api/v2",
-        _ => "",
-    }
 }

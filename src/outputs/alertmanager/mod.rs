@@ -1,16 +1,16 @@
 //! Pushes the events that name this VM to Alertmanager. The path through Prometheus (scrape, evaluation, `group_wait`)
 //! can take longer than the 30 seconds of a Spot eviction.
 //!
-//! `alerts` is pure: all alerts of a snapshot at a time. They are pushed when one is new or changed, and at intervals,
-//! from a task for each Alertmanager that reads published snapshots and delays neither polls nor the others. `addresses`
-//! sends them. A pushed alert has the labels of the same alert of `alerts/scheduled-events.rules.yml`, so that
+//! The [`due_alerts`] of a snapshot are pushed when one is new or changed, and at intervals, from a task for each
+//! Alertmanager that reads published snapshots and delays neither polls nor the others. `posted_alert` has their format,
+//! and `addresses` sends them. A pushed alert has the labels of the same alert of `alerts/scheduled-events.rules.yml`, so that
 //! Alertmanager deduplicates the two.
 //!
 //! Invariants: labels do not change during the life of an event; a failed poll resolves no alert; an alert is resolved
 //! after the rules have ended it; what was pushed before changes no alert, only when it is sent.
 
 mod addresses;
-pub(crate) mod alerts;
+mod posted_alert;
 mod target;
 
 use std::{
@@ -25,13 +25,9 @@ use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub(crate) use self::alerts::ALERT_LABELS;
-use self::{
-    addresses::{Addresses, Answer, retry_after},
-    alerts::{Labels, Progress},
-};
+use self::addresses::{Addresses, Answer, retry_after};
 pub use self::{
-    alerts::{ClockDifference, DueAlert, due_alerts},
+    posted_alert::{ClockDifference, json},
     target::{PushTiming, Target, TargetError},
 };
 pub use crate::http::client::{
@@ -45,7 +41,10 @@ use crate::{
         worker::Worker,
     },
     core::snapshot::Snapshot,
-    outputs::output_counters::OutputCounters,
+    outputs::{
+        due_alerts::{DueAlert, Labels, Progress, due_alerts},
+        output_counters::OutputCounters,
+    },
 };
 
 /// Changes are pushed at most this often.
@@ -65,8 +64,6 @@ pub(crate) struct AlertPusher {
     again_at: MonotonicTime,
     /// Consecutive failed pushes.
     failures: u32,
-    /// Alertmanager asked for the delay until then: changes wait, too.
-    is_held: bool,
     /// The addresses at which the last push failed.
     failing: BTreeSet<Option<IpAddr>>,
 }
@@ -88,7 +85,6 @@ impl AlertPusher {
             changes_at: MonotonicTime::default(),
             again_at: MonotonicTime::default(),
             failures: 0,
-            is_held: false,
             failing: BTreeSet::new(),
         })
     }
@@ -119,34 +115,21 @@ impl AlertPusher {
             let is_last = stop.is_cancelled();
             let snapshot = Arc::clone(&snapshots.borrow_and_update());
             let now = self.addresses.clock.now();
-            let target = &self.addresses.target;
-            let alerts = due_alerts(&snapshot, &target.labels, &target.timing, now);
-            let has_news = self.has_news(&alerts);
-            // A new alert does not wait for the next attempt: a Spot VM has only seconds.
-            let due_at = if has_news && !self.is_held {
-                self.again_at.min(self.changes_at)
-            } else {
-                self.again_at
-            };
-            let mut wait = (due_at - now.monotonic).min(RECHECK_INTERVAL);
-            if is_last {
-                let is_accepted = self.failures == 0 && !has_news;
-                wait = if is_accepted {
-                    Duration::MAX
+            let alerts = due_alerts(&snapshot, &self.addresses.target.labels, now);
+            let mut wait = RECHECK_INTERVAL;
+            if !alerts.is_empty() {
+                let has_news = self.has_news(&alerts);
+                // A new alert does not wait for the next attempt: a Spot VM has only seconds.
+                let due_at = if has_news {
+                    self.again_at.min(self.changes_at)
                 } else {
-                    Duration::ZERO
+                    self.again_at
                 };
-            }
-            if alerts.is_empty() {
-                let is_idle = snapshot.events.is_empty() && snapshot.past.is_empty();
-                wait = if is_idle {
-                    Duration::MAX
-                } else {
-                    RECHECK_INTERVAL
-                };
-            }
-            if wait.is_zero() {
-                self.push(alerts, &snapshot, now).await;
+                wait = wait.min(due_at - now.monotonic);
+                let is_unsent = has_news || self.failures > 0;
+                if wait.is_zero() || is_last && is_unsent {
+                    self.push(alerts, &snapshot, now).await;
+                }
             }
             if is_last {
                 return;
@@ -167,7 +150,7 @@ impl AlertPusher {
 
     async fn push(&mut self, due: Vec<DueAlert>, snapshot: &Snapshot, now: Moment) {
         let clocks = self.addresses.clocks();
-        let alerts = due.iter().map(|it| it.json(snapshot, clocks, now));
+        let alerts = due.iter().map(|it| json(it, snapshot, clocks, now));
         let alerts: Vec<_> = alerts.collect();
         let answers = self.addresses.post(&alerts).await;
         let failing = self.log_failures(&answers);
@@ -183,7 +166,6 @@ impl AlertPusher {
         let asked_for = retry_after(&answers);
         let done_at = self.addresses.clock.now().monotonic;
         let timing = &self.addresses.target.timing;
-        self.is_held = asked_for.is_some() && !is_accepted;
         self.changes_at = now.monotonic + MIN_INTERVAL;
         if failing.is_empty() {
             self.failures = 0;
@@ -193,6 +175,10 @@ impl AlertPusher {
             if !is_early || asked_for.is_some() {
                 self.again_at = done_at + timing.retry_delay(asked_for, self.failures);
             }
+        }
+        if asked_for.is_some() && !is_accepted {
+            // Changes wait too.
+            self.changes_at = self.again_at;
         }
         if self.addresses.clocks() != clocks {
             // The times of these alerts do not hold by the clock of Alertmanager.

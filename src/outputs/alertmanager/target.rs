@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use reqwest::{Url, header::HeaderMap};
 
-use super::alerts::Labels;
 use crate::{
     base::backoff::backoff,
     http::client::{
@@ -13,6 +12,7 @@ use crate::{
         tls::TlsFiles,
         url::{self, UrlError},
     },
+    outputs::due_alerts::Labels,
 };
 
 /// How long a connection may take: less than the push timeout, so that an unreachable address is reported as such.
@@ -51,13 +51,6 @@ pub struct Target {
 pub struct PushTiming {
     /// The time between two pushes of all alerts.
     pub resend_interval: Duration,
-    /// Polls that have failed for this long may hide the end of an event.
-    pub blind_after: Duration,
-    /// The time from the end of an event to the push that resolves its alert. Until then Alertmanager shows how it ended. Longer
-    /// than Prometheus can send the alert: 150 s after the last evaluation before the scrape that sees the end, for
-    /// scrapes once a minute and evaluations every 30 s (150 + 60 + 30 s). A later message of Prometheus would fire the
-    /// alert again.
-    pub resolve_after: Duration,
     /// The time to the next attempt after a failed push; each further failure doubles it.
     pub retry_interval: Duration,
     /// The longest time to the next attempt, also if `Retry-After` asks for a longer one.
@@ -69,8 +62,6 @@ impl Default for PushTiming {
     fn default() -> Self {
         Self {
             resend_interval: Duration::from_secs(30),
-            blind_after: Duration::from_mins(1),
-            resolve_after: Duration::from_mins(4),
             retry_interval: Duration::from_secs(1),
             max_retry_interval: Duration::from_secs(30),
             push_timeout: Duration::from_secs(4),
@@ -137,13 +128,12 @@ impl Target {
     /// Unlike IMDS, an Alertmanager may be behind a proxy: proxies of the environment are used.
     pub(super) fn client(&self, resolver: Resolver) -> Result<reqwest::Client, TargetError> {
         if let Some(credentials) = &self.credentials {
-            credentials.header().map_err(|why| {
-                let flag = match credentials {
-                    Credentials::Basic(_) => "--alertmanager.basic-auth-file",
-                    Credentials::Bearer(_) => "--alertmanager.bearer-token-file",
-                };
-                TargetError(format!("{flag}: {} {why}", credentials.path().display()))
-            })?;
+            let flag = match credentials {
+                Credentials::Basic(_) => "--alertmanager.basic-auth-file",
+                Credentials::Bearer(_) => "--alertmanager.bearer-token-file",
+            };
+            let header = credentials.header();
+            header.map_err(|why| TargetError(format!("{flag}: {why}")))?;
         }
         let options = ClientOptions {
             url: &self.alerts,

@@ -19,7 +19,8 @@ use crate::{
     },
     core::approval,
     outputs::{
-        alertmanager::{ALERT_LABELS, ClientCertificate, Credentials, Target, TlsFiles},
+        alertmanager::{ClientCertificate, Credentials, Target, TlsFiles},
+        due_alerts::ALERT_LABELS,
         otlp::settings::OtlpSettings,
     },
     program::cli::{AlertmanagerFlags, ApproveFlags, ApproveFor},

@@ -1,9 +1,20 @@
 //! The alerts of a timeline: the samples for the rules, whether the JSON has the alert, and the summary.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
+
+use azure_scheduled_events_exporter::{
+    alertmanager::{self, ClockDifference},
+    approval::ApprovalPolicy,
+    due_alerts::due_alerts,
+    time::Timestamp,
+};
+use serde_json::json;
 
 use super::approvals::short_id;
-use crate::support::simulated_vm::{SimulatedVm, at};
+use crate::support::{
+    events::{event, numbered_id},
+    simulated_vm::{SimulatedVm, at},
+};
 
 /// By event, type, source, name and severity.
 pub(super) fn of(vm: &SimulatedVm) -> BTreeMap<String, String> {
@@ -64,4 +75,43 @@ pub(super) fn words(vm: &SimulatedVm) -> BTreeMap<String, String> {
         }
     }
     words
+}
+
+/// What an Alertmanager is sent, by place, event and name.
+pub(super) fn pushed(vm: &SimulatedVm) -> BTreeMap<String, String> {
+    let due = due_alerts(&vm.published, &BTreeMap::new(), vm.now);
+    let alerts = due.iter().zip(1..).map(|(alert, place)| {
+        let alert = alertmanager::json(alert, &vm.published, ClockDifference::default(), vm.now);
+        let (labels, texts) = (&alert["labels"], &alert["annotations"]);
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        let (id, name) = (text(&labels["event_id"]), text(&labels["alertname"]));
+        let name = name.trim_start_matches("AzureScheduledEvent");
+        let ends_at = Timestamp::parse(&text(&alert["endsAt"])).unwrap();
+        let left = ends_at.as_unix_seconds() - vm.now.wall.as_unix_seconds();
+        let has_advice = text(&texts["description"]).contains("To do: ");
+        let advice = if has_advice { ", with advice" } else { "" };
+        let summary = text(&texts["summary"]);
+        (
+            format!("{place} {} {name}", short_id(&id)),
+            format!("{left:+} s{advice}: {summary}"),
+        )
+    });
+    alerts.collect()
+}
+
+#[test]
+fn alerts_of_ever_new_events_are_bounded_and_the_dropped_ends_counted() {
+    let mut vm = SimulatedVm::new(ApprovalPolicy::default());
+    for poll in 0..6 {
+        let ids = (300 * poll..300 * (poll + 1)).map(numbered_id);
+        let events: Vec<_> = ids.map(|id| event(&json!({ "EventId": id }))).collect();
+        vm.now = vm.now.after(Duration::from_secs(1));
+        vm.poll(&events);
+    }
+    let due = due_alerts(&vm.published, &BTreeMap::new(), vm.now);
+    assert_eq!(due.len(), 300 + 1_000);
+    let dropped = vm
+        .metrics()
+        .value("azure_scheduled_events_alert_ends_dropped_total");
+    assert_eq!(dropped, Some(500.0));
 }

@@ -186,6 +186,7 @@ fn view(word: &str) -> Option<View> {
         "alerts" => View::Alerts,
         "json" => View::Json,
         "page" => View::Page,
+        "pushes" => View::Pushes,
         "telemetry" => View::Telemetry,
         "words" => View::Words,
         _ => return None,

@@ -36,6 +36,8 @@ pub(super) enum View {
     Json,
     /// The text of the status page, whole.
     Page,
+    /// What an Alertmanager is sent.
+    Pushes,
     Telemetry,
     Words,
 }
@@ -95,6 +97,10 @@ impl World {
                 View::Approvals => approvals::compare(&self.vm, &mut self.compared, &mut report),
                 View::Alerts => {
                     describe_changes(alerts::of(&self.vm), &mut self.compared, "  ", &mut report);
+                }
+                View::Pushes => {
+                    let pushed = alerts::pushed(&self.vm);
+                    describe_changes(pushed, &mut self.compared, "  ", &mut report);
                 }
                 View::Telemetry => telemetry::describe(&self.vm, &mut self.compared, &mut report),
             }

@@ -36,9 +36,8 @@ use super::{
 use crate::{
     base::{backoff::backoff, log_id, time::Clock, worker::Worker},
     http::client::{
-        self, ClientOptions, build_client, proxy, read_up_to,
+        self, ClientOptions, build_client, proxy, read,
         resolver::Resolver,
-        retry_after,
         tls::TlsFiles,
         url::{self, Secrets},
     },
@@ -52,8 +51,6 @@ use crate::{
         output_counters::{DropReason, ExportCounts, ExportFailure},
     },
 };
-
-const MAX_BODY_BYTES: usize = 64 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryTiming {
@@ -317,17 +314,14 @@ impl Transport {
         let request = request.timeout(settings.timeout);
         let request = request.headers(settings.headers.clone()).body(body);
         let unanswered = |error| FailedRequest::unanswered(error, settings, secrets);
-        let mut response = request.send().await.map_err(unanswered)?;
+        let response = request.send().await.map_err(unanswered)?;
         if is_grpc && grpc::is_grpc(&response) {
-            let read = grpc::read(response, MAX_BODY_BYTES).await;
+            let read = grpc::read(response).await;
             let (headers, message) = read.map_err(unanswered)?;
             return grpc::export_result(&headers, &message, settings, secrets);
         }
-        let body = read_up_to(&mut response, MAX_BODY_BYTES).await;
-        let body = gunzip(&body, MAX_BODY_BYTES);
-        let retry_after = retry_after(response.headers(), self.0.clock.now().wall);
-        let (status, headers) = (response.status(), response.headers());
-        of_http(status, headers, retry_after, &body, settings, secrets)
+        let response = read(response).await.map(gunzip);
+        of_http(&response, self.0.clock.now().wall, settings, secrets)
     }
 
     async fn client(&self) -> Result<Client, FailedRequest> {

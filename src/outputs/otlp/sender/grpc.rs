@@ -18,10 +18,10 @@ use reqwest::{
 };
 
 use super::collector_response::{
-    ExportResult, FailedRequest, MAX_MESSAGE, MAX_RETRY_AFTER, PartialSuccess, RpcStatus, gunzip,
+    ExportResult, FailedRequest, MAX_RETRY_AFTER, PartialSuccess, RpcStatus, gunzip,
 };
 use crate::{
-    http::client::{excerpt, url::Secrets},
+    http::client::{MAX_BODY, excerpt, url::Secrets},
     outputs::{
         otlp::{
             cursor::RequestResult::{self, Accepted, MayBeContent, Refused, Unavailable},
@@ -94,24 +94,21 @@ pub(super) fn is_grpc(response: &Response) -> bool {
         && content_type.is_some_and(|it| it.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// The message of a response, up to this size, and the headers with the status of the call: trailers, where it has some.
-pub(super) async fn read(
-    response: Response,
-    max: usize,
-) -> Result<(HeaderMap, Bytes), reqwest::Error> {
+/// The message of a response, up to [`MAX_BODY`], and the headers with the status of the call: trailers, where it has some.
+pub(super) async fn read(response: Response) -> Result<(HeaderMap, Bytes), reqwest::Error> {
     let (head, mut body) = hyper::Response::<reqwest::Body>::from(response).into_parts();
     let (mut headers, mut read) = (head.headers, BytesMut::new());
     while let Some(frame) = body.frame().await.transpose()? {
         match frame.into_data() {
             Ok(data) => {
-                let left = max.saturating_sub(read.len());
+                let left = MAX_BODY.saturating_sub(read.len());
                 read.extend_from_slice(&data.slice(..data.len().min(left)));
             }
             Err(frame) => headers.extend(frame.into_trailers().unwrap_or_default()),
         }
     }
     let message = read.split_off(read.len().min(PREFIX_BYTES)).freeze();
-    Ok((headers, gunzip(&message, max)))
+    Ok((headers, gunzip(message)))
 }
 
 /// How a request ended, by the end of its call.
@@ -132,7 +129,7 @@ pub(super) fn export_result(
     }
     let said = text("grpc-message").unwrap_or_default();
     let said: Vec<u8> = percent_decode_str(said).collect();
-    let said = excerpt(&said, MAX_MESSAGE, secrets);
+    let said = excerpt(&said, secrets);
     if reason == Throttled && TOO_LARGE.iter().any(|text| said.contains(text)) {
         (reason, result) = (ExportFailure::TooLarge, Refused(DropReason::TooLarge));
     }

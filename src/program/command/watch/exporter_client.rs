@@ -1,14 +1,13 @@
 //! Reads `/api/v1/transitions` of the exporter.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use reqwest::{StatusCode, Url, header::AUTHORIZATION};
 
-use super::MAX_MESSAGE;
 use crate::{
     http::client::{
-        ClientOptions, Credentials, build_client, causes, describe, is_tls, read_up_to,
+        ClientOptions, Credentials, build_client, causes, describe, is_tls, read,
         resolver::Resolver,
         root_cause,
         tls::TlsFiles,
@@ -22,8 +21,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Far more than the events of a VM; other servers may send anything.
 const MAX_BODY: usize = 32 << 20;
-/// Bytes that are read of a response that explains an error.
-const MAX_ERROR_BODY: usize = 4 << 10;
 
 #[derive(Debug)]
 pub(super) struct ExporterClient {
@@ -54,8 +51,8 @@ impl ExporterClient {
         let url = transitions_url(&flags.url)?;
         let credentials = flags.user_file.clone().map(Credentials::Basic);
         if let Some(credentials) = &credentials {
-            let problem = |why: String| file_error("user-file", credentials.path(), &why);
-            credentials.header().map_err(problem)?;
+            let header = credentials.header();
+            header.map_err(|why| flag_error("user-file", why))?;
         }
         let resolver = Resolver::for_host(url.host_str().unwrap_or_default())
             .map_err(|cause| CommandError::system("cannot start a thread", &cause))?;
@@ -88,9 +85,7 @@ impl ExporterClient {
         let mut request = self.http.get(url).timeout(REQUEST_TIMEOUT);
         let mut secrets = Secrets::of(&self.url);
         if let Some(credentials) = &self.credentials {
-            let header = credentials.header().map_err(|why| {
-                ReadError::Credentials(format!("{} {why}", credentials.path().display()))
-            })?;
+            let header = credentials.header().map_err(ReadError::Credentials)?;
             secrets.add_header(&String::from_utf8_lossy(header.as_bytes()));
             request = request.header(AUTHORIZATION, header);
         }
@@ -114,8 +109,8 @@ impl ExporterClient {
                     format!("HTTP {status} (--url is the base URL of the exporter)")
                 }
                 _ => {
-                    let body = read_up_to(&mut response, MAX_ERROR_BODY).await;
-                    describe(status, &body, MAX_MESSAGE, &secrets)
+                    let response = read(response).await;
+                    describe(&response, response.body(), &self.url, &secrets)
                 }
             }));
         }
@@ -140,8 +135,4 @@ fn transitions_url(text: &str) -> Result<Url, CommandError> {
         flag_error("url", format!("{:?} {cause}: {remedy}", url::shown(text)))
     })?;
     Ok(url::under(&base, "/api/v1/transitions"))
-}
-
-pub(super) fn file_error(flag: &str, path: &Path, why: &str) -> CommandError {
-    flag_error(flag, format!("{} {why}", path.display()))
 }

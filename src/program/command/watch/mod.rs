@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use self::{
-    exporter_client::{ExporterClient, ReadError, file_error},
+    exporter_client::{ExporterClient, ReadError},
     printed::{News, Printed, Step, TransitionsAnswer},
 };
 use crate::{
@@ -28,7 +28,8 @@ use crate::{
         time::Timestamp,
         worker::Worker,
     },
-    program::{CommandError, cli::WatchFlags},
+    http::client::MAX_MESSAGE,
+    program::{CommandError, cli::WatchFlags, flag_error},
 };
 
 /// Between an answer and the next request: that of the exporter's polls.
@@ -44,9 +45,6 @@ const END_TIMEOUT: Duration = Duration::from_secs(3);
 const MAX_SINCE_BYTES: u64 = 64 << 10;
 /// Appended to the name of the file of `--since` for the one that shows that it is in use: each write replaces it.
 const LOCK_SUFFIX: &str = ".lock";
-
-/// Characters of an error that are logged.
-const MAX_MESSAGE: usize = 300;
 
 /// Prints transitions until a signal, or until nobody reads them.
 pub(super) async fn run(flags: &WatchFlags) -> Result<String, CommandError> {
@@ -222,7 +220,7 @@ impl SinceFile {
     /// Opens the file and reads what it says; `None` where there is no file yet, or an empty one. One that was not
     /// written by this version, or not to its end, is kept under another name.
     fn open(path: &Path) -> Result<(Self, Option<Printed>), CommandError> {
-        let error = |why: String| file_error("since", path, &why);
+        let error = |why: String| flag_error("since", format!("{} {why}", path.display()));
         let absolute = std::path::absolute(path).map_err(|cause| error(cause.to_string()))?;
         let directory = absolute.parent().unwrap_or(&absolute);
         if !directory.is_dir() {

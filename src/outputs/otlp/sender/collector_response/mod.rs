@@ -21,8 +21,10 @@ use reqwest::{
 use serde_json::Value;
 
 use crate::{
+    base::time::Timestamp,
     http::client::{
-        causes, describe, excerpt, is_tls, is_web_page, redirect, root_cause, url::Secrets,
+        MAX_BODY, causes, describe, excerpt, is_tls, is_web_page, retry_after, root_cause,
+        url::Secrets,
     },
     outputs::{
         otlp::{
@@ -35,8 +37,6 @@ use crate::{
 
 /// A longer `Retry-After` is shortened.
 pub(super) const MAX_RETRY_AFTER: Duration = Duration::from_mins(5);
-/// Characters of a collector's message that are logged.
-pub(super) const MAX_MESSAGE: usize = 200;
 
 pub(super) type ExportResult = Result<PartialSuccess, FailedRequest>;
 
@@ -105,20 +105,16 @@ impl FailedRequest {
 
 /// By a response of HTTP that is not one of gRPC. The messages do not contain the secrets.
 pub(super) fn of_http(
-    status: StatusCode,
-    headers: &HeaderMap,
-    retry_after: Option<Duration>,
-    body: &[u8],
+    response: &hyper::Response<Bytes>,
+    now: Timestamp,
     settings: &ExporterSettings,
     secrets: &Secrets,
 ) -> ExportResult {
     use RequestResult::{MayBeContent, Refused, Unavailable};
+    let (status, headers, body) = (response.status(), response.headers(), response.body());
     let said = error_message(body);
-    let said = said.as_deref().map_or(body, str::as_bytes);
-    let mut message = describe(status, said, MAX_MESSAGE, secrets);
-    if let Some(target) = redirect(&settings.endpoint, status, headers) {
-        message = format!("HTTP {status} to {target}");
-    }
+    let said = said.as_deref().map_or(&body[..], str::as_bytes);
+    let mut message = describe(response, said, &settings.endpoint, secrets);
     let is_https_expected = status == StatusCode::BAD_REQUEST
         && settings.endpoint.scheme() == "http"
         && message.contains("HTTPS");
@@ -140,7 +136,7 @@ pub(super) fn of_http(
     Err(FailedRequest {
         reason,
         message,
-        after: retry_after.map(|delay| delay.min(MAX_RETRY_AFTER)),
+        after: retry_after(headers, now).map(|delay| delay.min(MAX_RETRY_AFTER)),
         result,
     })
 }
@@ -240,7 +236,7 @@ impl PartialSuccess {
     pub(super) fn of(body: &[u8], secrets: &Secrets) -> Self {
         let partial = Self::read(body).unwrap_or_default();
         Self {
-            error_message: excerpt(partial.error_message.as_bytes(), MAX_MESSAGE, secrets),
+            error_message: excerpt(partial.error_message.as_bytes(), secrets),
             ..partial
         }
     }
@@ -287,13 +283,14 @@ fn member<'a>(object: &'a Value, names: &[&str]) -> Option<&'a Value> {
     names.iter().find_map(|name| object.get(name))
 }
 
-/// What a collector has compressed unasked, up to this size; the body itself if it is no gzip.
-pub(super) fn gunzip(body: &Bytes, max: usize) -> Bytes {
+/// What a collector has compressed unasked, up to [`MAX_BODY`]; the body itself if it is no gzip.
+pub(super) fn gunzip(body: Bytes) -> Bytes {
     let mut content = Vec::new();
-    let read = GzDecoder::new(&body[..])
-        .take(max as u64)
-        .read_to_end(&mut content);
-    read.map_or_else(|_| body.clone(), |_| content.into())
+    let decoder = GzDecoder::new(&body[..]);
+    match decoder.take(MAX_BODY as u64).read_to_end(&mut content) {
+        Ok(_) => content.into(),
+        Err(_) => body,
+    }
 }
 
 #[cfg(test)]
