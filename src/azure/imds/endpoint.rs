@@ -6,7 +6,7 @@ use hyper::{Uri, http::uri::Scheme};
 
 use crate::{
     azure::api_version::ApiVersion,
-    http::client::url::{self, UrlError},
+    http::client::url::{self, BaseRemedies},
 };
 
 /// The first api-version of instance metadata that is requested. They are versioned apart from scheduled events.
@@ -45,16 +45,12 @@ impl Endpoint {
     pub fn new(base: &str, api_version: &ApiVersion) -> Result<Self, EndpointError> {
         let shown = url::shown(base);
         let invalid = |why: &str| EndpointError::Address(format!("{shown:?} {why}"));
-        let url = url::base(base).map_err(|error| {
-            let hint = match error {
-                UrlError::Syntax(_) | UrlError::Scheme => {
-                    "write it as http://HOST or http://HOST:PORT"
-                }
-                UrlError::Query => "give the base only, --imds.api-version sets the api-version",
-                UrlError::Credentials => "IMDS uses none, give the base only",
-            };
-            invalid(&format!("{error}: {hint}"))
-        })?;
+        let remedies = BaseRemedies {
+            form: "write it as http://HOST or http://HOST:PORT",
+            credentials: "IMDS uses none, give the base only",
+            query: "give the base only, --imds.api-version sets the api-version",
+        };
+        let url = url::base(base, &remedies).map_err(EndpointError::Address)?;
         let path = url.path().trim_end_matches('/');
         if format!("{}/", path.to_ascii_lowercase()).contains("/metadata/") {
             return Err(invalid(

@@ -3,7 +3,7 @@
 //! A URL may hold secrets: user info, a token in the path or in the query. Messages and log lines contain URLs as
 //! [`shown`] returns them, and text of a server after [`Secrets::mask`].
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use percent_encoding::percent_decode_str;
@@ -20,35 +20,33 @@ const MIN_SECRET: usize = 4;
 /// Shorter segments of a path are words such as `otlp`.
 const MIN_SECRET_SEGMENT: usize = 8;
 
-/// Why a URL cannot be used. The text continues a sentence that begins with the URL.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum UrlError {
-    #[error("is not a URL ({0})")]
-    Syntax(<Url as FromStr>::Err),
-    #[error("is neither http nor https")]
-    Scheme,
-    #[error("has a user name or a password")]
-    Credentials,
-    #[error("has a query or a fragment")]
-    Query,
-}
-
-/// A URL whose scheme is http or https; such a URL always has a host.
-pub(crate) fn http(text: &str) -> Result<Url, UrlError> {
-    let url: Url = text.parse().map_err(UrlError::Syntax)?;
+/// A URL whose scheme is http or https; such a URL always has a host. The error continues a sentence that begins with the
+/// URL.
+pub(crate) fn http(text: &str) -> Result<Url, String> {
+    let url: Url = text
+        .parse()
+        .map_err(|error| format!("is not a URL ({error})"))?;
     match url.scheme() {
         "http" | "https" => Ok(url),
-        _ => Err(UrlError::Scheme),
+        _ => Err("is neither http nor https".to_owned()),
     }
 }
 
-/// A URL that consists of scheme, host, port and path only.
-pub(crate) fn base(text: &str) -> Result<Url, UrlError> {
-    let url = http(text)?;
+/// What to do about a text that is not the base URL of a server.
+pub(crate) struct BaseRemedies {
+    pub(crate) form: &'static str,
+    pub(crate) credentials: &'static str,
+    pub(crate) query: &'static str,
+}
+
+/// A URL that consists of scheme, host, port and path only. The error is one line, without secrets.
+pub(crate) fn base(text: &str, remedies: &BaseRemedies) -> Result<Url, String> {
+    let error = |why: &str, remedy: &str| format!("{:?} {why}: {remedy}", shown(text));
+    let url = http(text).map_err(|why| error(&why, remedies.form))?;
     if !url.username().is_empty() || url.password().is_some() {
-        Err(UrlError::Credentials)
+        Err(error("has a user name or a password", remedies.credentials))
     } else if url.query().is_some() || url.fragment().is_some() {
-        Err(UrlError::Query)
+        Err(error("has a query or a fragment", remedies.query))
     } else {
         Ok(url)
     }
@@ -152,20 +150,26 @@ mod tests {
 
     #[test]
     fn base_urls_have_scheme_host_port_and_path_only() {
+        let remedies = BaseRemedies {
+            form: "form",
+            credentials: "credentials",
+            query: "query",
+        };
         for text in ["http://h", "https://h:1/a/", "http://[::1]:80"] {
-            assert!(base(text).is_ok(), "{text}");
+            assert!(base(text, &remedies).is_ok(), "{text}");
         }
         for (text, problem) in [
             ("h", "is not a URL"),
             ("http://", "is not a URL"),
             ("h:9093", "neither http nor https"),
             ("ftp://h", "neither http nor https"),
-            ("http://user@h", "a user name"),
+            ("h:9093", "\"h:9093\" is neither http nor https: form"),
+            ("http://user@h", "a user name or a password: credentials"),
             ("http://:password@h", "a user name"),
-            ("http://h?x=1", "a query"),
+            ("http://h?x=1", "a query or a fragment: query"),
             ("http://h#x", "a query"),
         ] {
-            let error = base(text).unwrap_err().to_string();
+            let error = base(text, &remedies).unwrap_err();
             assert!(error.contains(problem), "{text}: {error}");
         }
     }

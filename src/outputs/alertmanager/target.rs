@@ -10,7 +10,7 @@ use crate::{
         ClientOptions, Credentials, build_client, proxy,
         resolver::Resolver,
         tls::TlsFiles,
-        url::{self, UrlError},
+        url::{self, BaseRemedies},
     },
     outputs::due_alerts::Labels,
 };
@@ -86,17 +86,14 @@ impl Target {
     /// # Errors
     /// When it is not such a URL.
     pub fn new(base: &str) -> Result<Self, TargetError> {
+        let error = |why: String| TargetError(format!("--alertmanager.url: {why}"));
+        let remedies = BaseRemedies {
+            form: "write it as http://HOST:9093",
+            credentials: "every user of this VM could read them, use --alertmanager.basic-auth-file",
+            query: "give the base alone",
+        };
         let shown = url::shown(base);
-        let error = |why: &str| TargetError(format!("--alertmanager.url: {shown:?} {why}"));
-        let url = url::base(base).map_err(|cause| match cause {
-            UrlError::Credentials => TargetError(format!(
-                "--alertmanager.url: {cause}, which every user of this VM could read: use --alertmanager.basic-auth-file"
-            )),
-            UrlError::Query => error(&format!("{cause}: give the base alone")),
-            UrlError::Syntax(_) | UrlError::Scheme => {
-                error(&format!("{cause}: write it as http://HOST:9093"))
-            }
-        })?;
+        let url = url::base(base, &remedies).map_err(error)?;
         let path = url.path().trim_end_matches('/');
         let names = ["/alerts", "/status"].into_iter();
         let api = names.fold(path, |path, name| path.strip_suffix(name).unwrap_or(path));
@@ -104,9 +101,9 @@ impl Target {
             .iter()
             .any(|end| api.ends_with(end))
         {
-            return Err(error(
-                "ends in a path of the API: give what stands before /api, such as http://HOST:9093",
-            ));
+            return Err(error(format!(
+                "{shown:?} ends in a path of the API: give what stands before /api, such as http://HOST:9093"
+            )));
         }
         Ok(Self {
             alerts: url::under(&url, "/api/v2/alerts"),
@@ -168,27 +165,13 @@ mod tests {
     #[test]
     fn alerts_are_posted_below_the_base_path() {
         for (base, expected) in [
-            (
-                "http://127.0.0.1:9093",
-                "http://127.0.0.1:9093/api/v2/alerts",
-            ),
-            (
-                "http://127.0.0.1:9093/",
-                "http://127.0.0.1:9093/api/v2/alerts",
-            ),
-            (
-                "https://example.com/am/",
-                "https://example.com/am/api/v2/alerts",
-            ),
-            (
-                "https://example.com/api/prom/alertmanager",
-                "https://example.com/api/prom/alertmanager/api/v2/alerts",
-            ),
-            (
-                "https://example.com/api/v1/alertmanager/",
-                "https://example.com/api/v1/alertmanager/api/v2/alerts",
-            ),
+            ("http://127.0.0.1:9093", "http://127.0.0.1:9093"),
+            ("http://127.0.0.1:9093/", "http://127.0.0.1:9093"),
+            ("https://example.com/am/", "https://example.com/am"),
+            ("https://h/api/prom/am", "https://h/api/prom/am"),
+            ("https://h/api/v1/am/", "https://h/api/v1/am"),
         ] {
+            let expected = format!("{expected}/api/v2/alerts");
             assert_eq!(Target::new(base).unwrap().alerts.as_str(), expected);
         }
     }

@@ -11,7 +11,7 @@ use crate::{
         resolver::Resolver,
         root_cause,
         tls::TlsFiles,
-        url::{self, Secrets, UrlError},
+        url::{self, BaseRemedies, Secrets},
     },
     program::{CommandError, cli::WatchFlags, flag_error},
 };
@@ -126,13 +126,11 @@ impl ExporterClient {
 }
 
 fn transitions_url(text: &str) -> Result<Url, CommandError> {
-    let base = url::base(text).map_err(|cause| {
-        let remedy = match cause {
-            UrlError::Credentials => "use --user-file",
-            UrlError::Query => "give the base alone",
-            UrlError::Syntax(_) | UrlError::Scheme => "write it as http://127.0.0.1:10169",
-        };
-        flag_error("url", format!("{:?} {cause}: {remedy}", url::shown(text)))
-    })?;
+    let remedies = BaseRemedies {
+        form: "write it as http://127.0.0.1:10169",
+        credentials: "use --user-file",
+        query: "give the base alone",
+    };
+    let base = url::base(text, &remedies).map_err(|why| flag_error("url", why))?;
     Ok(url::under(&base, "/api/v1/transitions"))
 }
