@@ -13,6 +13,8 @@ use super::*;
 
 /// Longer than any step takes on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longer than any test takes. Then the server closes its sockets, so that what waits for it fails.
+const DEADLINE: Duration = Duration::from_secs(120);
 /// A limit that a test waits out.
 const SHORT: Duration = Duration::from_millis(150);
 
@@ -83,7 +85,8 @@ fn start_with(change: impl FnOnce(&mut ServerLimits)) -> TestServer {
             .enable_all()
             .build()
             .unwrap();
-        runtime.block_on(serve(listener, handler, limits, stopped))
+        let served = serve(listener, handler, limits, stopped);
+        runtime.block_on(async { timeout(DEADLINE, served).await? })
     });
     TestServer {
         address,
@@ -98,6 +101,7 @@ impl TestServer {
     fn connect(&self) -> TcpStream {
         let client = TcpStream::connect(self.address).unwrap();
         client.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+        client.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
         client
     }
 
@@ -230,7 +234,7 @@ fn response_that_is_not_read_in_time_is_cut_off() {
     // The next one of the address waits for it.
     let mut next = server.connect();
     send(&mut next, "/large");
-    assert_eq!(receive(&next).1.len(), LARGE);
+    next.peek(&mut [0]).unwrap();
     let error = read_to_close(&mut unread)
         .map(|read| read.len())
         .unwrap_err();
@@ -246,7 +250,6 @@ fn client_that_does_not_read_responses_without_a_body_is_disconnected() {
         it.send_timeout = short;
     });
     let mut client = server.connect();
-    client.set_write_timeout(Some(TEST_TIMEOUT)).unwrap();
     let requests = "HEAD / HTTP/1.1\r\nHost: test\r\n\r\n".repeat(1_000);
     let error = loop {
         if let Err(error) = client.write_all(requests.as_bytes()) {
