@@ -1,9 +1,12 @@
-//! When the metrics are sent or written: at an interval, and when the events change. Pure.
+//! When the metrics are sent or written: at an interval, and when the events change.
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::{sync::watch, time::sleep};
+use tokio_util::sync::CancellationToken;
+
 use crate::{
-    base::time::MonotonicTime,
+    base::time::{Clock, MonotonicTime},
     core::{lifecycle::TrackedEvent, snapshot::Snapshot},
 };
 
@@ -34,7 +37,27 @@ impl Schedule {
         }
     }
 
-    pub(crate) fn due_at(&self, snapshot: &Snapshot) -> MonotonicTime {
+    /// Waits until the newest snapshot is to be pushed. `None` when `stop` is cancelled, or no snapshot follows.
+    pub(crate) async fn due(
+        &self,
+        snapshots: &mut watch::Receiver<Arc<Snapshot>>,
+        clock: Clock,
+        stop: &CancellationToken,
+    ) -> Option<Arc<Snapshot>> {
+        while !stop.is_cancelled() {
+            let snapshot = Arc::clone(&snapshots.borrow_and_update());
+            let wait = self.due_at(&snapshot) - clock.now().monotonic;
+            if wait.is_zero() {
+                return Some(snapshot);
+            }
+            if !wait_for_change(snapshots, wait, stop).await {
+                break;
+            }
+        }
+        None
+    }
+
+    fn due_at(&self, snapshot: &Snapshot) -> MonotonicTime {
         let is_changed =
             snapshot.events != self.events || snapshot.identity.is_some() != self.is_identified;
         if is_changed {
@@ -57,6 +80,19 @@ impl Schedule {
         let delay = delay.unwrap_or(self.interval);
         self.next_at = now + delay;
         self.next_change_at = now + delay.min(MIN_INTERVAL);
+    }
+}
+
+/// Waits for another snapshot, for up to `wait`, and until `stop` is cancelled. False when no snapshot follows.
+pub(crate) async fn wait_for_change(
+    snapshots: &mut watch::Receiver<Arc<Snapshot>>,
+    wait: Duration,
+    stop: &CancellationToken,
+) -> bool {
+    tokio::select! {
+        changed = snapshots.changed() => changed.is_ok(),
+        () = stop.cancelled() => true,
+        () = sleep(wait) => true,
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::watch, time::sleep};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -83,18 +83,8 @@ impl Textfile {
     ) {
         let mut schedule = Schedule::new(INTERVAL, self.clock.now().monotonic);
         let mut is_failing = false;
-        while !stop.is_cancelled() {
-            let snapshot = Arc::clone(&snapshots.borrow_and_update());
+        while let Some(snapshot) = schedule.due(&mut snapshots, self.clock, &stop).await {
             let now = self.clock.now().monotonic;
-            let wait = schedule.due_at(&snapshot) - now;
-            if !wait.is_zero() {
-                tokio::select! {
-                    changed = snapshots.changed() => if changed.is_err() { break },
-                    () = stop.cancelled() => {}
-                    () = sleep(wait) => {}
-                }
-                continue;
-            }
             let written = self.replace(&snapshot).await;
             schedule.pushed(&snapshot, now, None);
             if let Err(error) = &written {

@@ -101,7 +101,7 @@ impl Addresses {
     ) -> Result<Self, TargetError> {
         let name = target.alerts.domain().map(str::to_owned);
         let name = name.filter(|_| proxy::of(&target.alerts).is_none());
-        let client = target.client(Resolver::new(worker.clone()))?;
+        let client = target.client(Resolver::System(worker.clone()))?;
         let peer = (None, (client, 0.0));
         let peers = name.is_none().then_some(peer);
         Ok(Self {
@@ -354,7 +354,8 @@ impl Addresses {
             let read = self.worker.run_while_awaited(move || credentials.header());
             let hangs = || Err(format!("{path}: earlier reads of it hang"));
             let header = read.await.unwrap_or_else(hangs)?;
-            secrets.add_header(&String::from_utf8_lossy(header.as_bytes()));
+            let value = String::from_utf8_lossy(header.as_bytes());
+            secrets.add_header(value.split_once(' ').map_or(&*value, |(_, it)| it));
             headers.insert(AUTHORIZATION, header);
         }
         Ok((headers, secrets))
@@ -370,7 +371,7 @@ impl Addresses {
             if self.peers.lock().contains_key(&Some(*address)) {
                 continue;
             }
-            let (target, resolver) = (self.target.clone(), Resolver::fixed(*address));
+            let (target, resolver) = (self.target.clone(), Resolver::Fixed(*address));
             let made = self
                 .worker
                 .run_while_awaited(move || target.client(resolver));
@@ -391,7 +392,7 @@ impl Addresses {
 
     /// A name that cannot be looked up now has the addresses that it had.
     async fn lookup(&self, name: &str) -> Result<Vec<Option<IpAddr>>, String> {
-        let lookup = Resolver::new(self.worker.clone()).lookup(name.to_owned());
+        let lookup = Resolver::System(self.worker.clone()).lookup(name.to_owned());
         let found = timeout(self.target.timing.push_timeout / 2, lookup).await;
         let known: Vec<_> = self.peers.lock().keys().copied().collect();
         match found {

@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::watch, time::sleep};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -44,6 +44,7 @@ use crate::{
     outputs::{
         due_alerts::{DueAlert, Labels, Progress, due_alerts},
         output_counters::OutputCounters,
+        schedule::wait_for_change,
     },
 };
 
@@ -134,10 +135,8 @@ impl AlertPusher {
             if is_last {
                 return;
             }
-            tokio::select! {
-                changed = snapshots.changed() => if changed.is_err() { return },
-                () = stop.cancelled() => {}
-                () = sleep(wait) => {}
+            if !wait_for_change(&mut snapshots, wait, &stop).await {
+                return;
             }
         }
     }

@@ -330,7 +330,7 @@ impl Transport {
         }
         let settings = self.0.settings.clone();
         let worker = &self.0.worker;
-        let resolver = Resolver::new(worker.clone());
+        let resolver = Resolver::System(worker.clone());
         let made = worker.run_while_awaited(move || client_of(&settings, resolver));
         match made.await {
             Some(Ok(client)) => {

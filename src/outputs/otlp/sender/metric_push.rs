@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use opentelemetry_sdk::Resource;
-use tokio::{sync::watch, time::sleep};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -15,7 +15,6 @@ use super::{
     meters::Meters,
 };
 use crate::{
-    base::time::Moment,
     core::snapshot::Snapshot,
     outputs::{
         metrics::{MetricsOptions, Scrape, catalog},
@@ -46,10 +45,10 @@ pub async fn run(
         interval_ms = settings.metric_interval.as_millis(),
         "metric export enabled"
     );
-    let now = client.clock.now();
+    let now = client.clock.now().monotonic;
     let flush_timeout = client.timing.flush_timeout;
     let mut pusher = MetricPusher {
-        schedule: Schedule::new(settings.metric_interval, now.monotonic),
+        schedule: Schedule::new(settings.metric_interval, now),
         meters: Meters::new(Resource::builder_empty().build(), settings.temporality),
         client,
         settings,
@@ -74,39 +73,32 @@ impl MetricPusher {
             _ = self.client.probe() => {}
             () = stop.cancelled() => {}
         }
-        loop {
+        let clock = self.client.clock;
+        self.client.permitted().await;
+        while let Some(snapshot) = self
+            .schedule
+            .due(&mut self.source.snapshots, clock, stop)
+            .await
+        {
+            let failed = self.push(&snapshot).await;
+            let delay = failed.as_ref().map(|it| self.client.retry_delay(it));
+            self.schedule
+                .pushed(&snapshot, clock.now().monotonic, delay);
             self.client.permitted().await;
-            let is_last = stop.is_cancelled();
-            let snapshot = Arc::clone(&self.source.snapshots.borrow_and_update());
-            let now = self.client.clock.now();
-            let wait = self.schedule.due_at(&snapshot) - now.monotonic;
-            if is_last || wait.is_zero() {
-                let failed = self.push(&snapshot, now).await;
-                if is_last {
-                    return;
-                }
-                let delay = failed.as_ref().map(|it| self.client.retry_delay(it));
-                let now = self.client.clock.now().monotonic;
-                self.schedule.pushed(&snapshot, now, delay);
-                continue;
-            }
-            tokio::select! {
-                changed = self.source.snapshots.changed() => if changed.is_err() { return },
-                () = stop.cancelled() => {}
-                () = sleep(wait) => {}
-            }
         }
+        let newest = Arc::clone(&self.source.snapshots.borrow());
+        self.push(&newest).await;
     }
 
     /// Sends the metrics. Returns the failure if the push is to be repeated.
-    async fn push(&mut self, snapshot: &Arc<Snapshot>, now: Moment) -> Option<FailedRequest> {
+    async fn push(&mut self, snapshot: &Arc<Snapshot>) -> Option<FailedRequest> {
         let resource = resource::of(&self.settings, snapshot);
         self.meters.set_resource(&resource);
         let scrape = Scrape {
             snapshot: Arc::clone(snapshot),
             options: self.source.options,
             outputs: Arc::clone(&self.source.outputs),
-            now,
+            now: self.client.clock.now(),
         };
         let scraped = scrape.write(&mut |family| {
             // Receivers make `target_info` of the resource instead.
