@@ -14,7 +14,7 @@ use std::{
 
 pub(crate) use self::platform::{
     Signals, boot_id, is_named, make_private_directory, make_readable_for_all, private_file,
-    readable_file, stdout_closed, watchdog_timeout,
+    readable_file, stdout_closed,
 };
 
 /// True if nobody reads the pipe that was written.
@@ -85,6 +85,17 @@ pub(crate) fn notify_running() {
     .ok();
 }
 
+/// After this time without [`notify_running`], systemd restarts the process. `None`: it does not. Windows does not watch
+/// services.
+pub(crate) fn watchdog_timeout() -> Option<Duration> {
+    #[cfg(unix)]
+    {
+        sd_notify::watchdog_enabled()
+    }
+    #[cfg(windows)]
+    None
+}
+
 /// What kept this process from running. Nothing is known on Windows.
 #[derive(Debug)]
 pub(crate) struct ProcessDelays {
@@ -133,7 +144,6 @@ mod platform {
             unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt as _},
         },
         path::Path,
-        time::Duration,
     };
 
     use tokio::{
@@ -192,11 +202,6 @@ mod platform {
             Ok(pipe) => drop(pipe.ready(Interest::ERROR).await),
             Err(_) => pending().await,
         }
-    }
-
-    /// After this time without [`notify_running`](super::notify_running), systemd restarts the process. `None`: it does not.
-    pub(crate) fn watchdog_timeout() -> Option<Duration> {
-        sd_notify::watchdog_enabled()
     }
 
     /// Termination signals.
@@ -259,7 +264,6 @@ mod platform {
         io,
         os::windows::fs::OpenOptionsExt,
         path::Path,
-        time::Duration,
     };
 
     use tokio::signal::windows::{
@@ -306,11 +310,6 @@ mod platform {
     /// Windows tells of a closed pipe only when it is written.
     pub(crate) async fn stdout_closed() {
         std::future::pending().await
-    }
-
-    /// Windows does not watch services.
-    pub(crate) fn watchdog_timeout() -> Option<Duration> {
-        None
     }
 
     #[derive(Debug)]

@@ -117,13 +117,6 @@ pub(crate) fn escape_json(json: String) -> String {
     escaped
 }
 
-/// An IPv6 address without the brackets that it has in a URL (RFC 3986, section 3.2.2); any other host unchanged.
-pub(crate) fn strip_brackets(host: &str) -> &str {
-    host.strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'))
-        .unwrap_or(host)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,19 +165,6 @@ mod tests {
         assert_eq!(excerpt("a\u{1b}[31mé\n", 80), "a\u{fffd}[31mé ");
         assert_eq!(excerpt("éabc", 3), "éab…");
         assert_eq!(excerpt("éab", 3), "éab");
-    }
-
-    #[test]
-    fn one_pair_of_brackets_is_stripped() {
-        for (host, expected) in [
-            ("[::1]", "::1"),
-            ("localhost", "localhost"),
-            ("[[::1]", "[::1"),
-            ("[::1", "[::1"),
-            ("::1]", "::1]"),
-        ] {
-            assert_eq!(strip_brackets(host), expected, "{host}");
-        }
     }
 
     #[test]

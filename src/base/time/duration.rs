@@ -57,43 +57,40 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// Formats a duration so that [`parse_duration`] reads it back: `1h30m`, `7d`, `1s500ms`. Less than a millisecond is
 /// cut off. The largest unit is the day.
 pub(crate) fn format_duration(duration: Duration) -> String {
-    let mut rest = duration.as_millis();
-    if rest == 0 {
-        return "0s".to_owned();
+    let parts = parts(duration).filter(|(number, _)| *number > 0);
+    let text: String = parts
+        .map(|(number, unit)| format!("{number}{unit}"))
+        .collect();
+    if text.is_empty() {
+        "0s".to_owned()
+    } else {
+        text
     }
-    let mut text = String::new();
-    for (unit, scale) in UNITS.into_iter().skip_while(|(unit, _)| *unit != "d") {
-        let number = rest / u128::from(scale);
-        rest %= u128::from(scale);
-        if number > 0 {
-            text.push_str(&number.to_string());
-            text.push_str(unit);
-        }
-    }
-    text
+}
+
+/// Days, hours, minutes, seconds and milliseconds.
+fn parts(duration: Duration) -> impl Iterator<Item = (u128, &'static str)> {
+    let units = UNITS.into_iter().skip_while(|(unit, _)| *unit != "d");
+    units.scan(duration.as_millis(), |rest, (unit, scale)| {
+        let number = *rest / u128::from(scale);
+        *rest %= u128::from(scale);
+        Some((number, unit))
+    })
 }
 
 /// Formats a duration for people, with at most two units: `6d 23h`, `14m 9s`, `9s`, `0.4s`.
 pub(crate) fn in_words(duration: Duration) -> String {
-    let total = duration.as_secs();
-    if total == 0 && !duration.is_zero() {
+    if duration.as_secs() == 0 && !duration.is_zero() {
         return format!("{:.1}s", duration.as_secs_f64());
     }
-    let units = [
-        (total / 86_400, "d"),
-        (total / 3_600 % 24, "h"),
-        (total / 60 % 60, "m"),
-        (total % 60, "s"),
-    ];
-    let largest = units.iter().position(|(number, _)| *number > 0);
-    let two = units.into_iter().skip(largest.unwrap_or(3)).take(2);
-    let two = two
-        .enumerate()
-        .filter(|(index, (number, _))| *index == 0 || *number > 0);
-    let two: Vec<_> = two
-        .map(|(_, (number, unit))| format!("{number}{unit}"))
+    let mut parts = parts(duration).take_while(|(_, unit)| *unit != "ms");
+    let largest = parts.find(|(number, unit)| *number > 0 || *unit == "s");
+    let next = parts.next().filter(|(number, _)| *number > 0);
+    let shown = largest.into_iter().chain(next);
+    let shown: Vec<_> = shown
+        .map(|(number, unit)| format!("{number}{unit}"))
         .collect();
-    two.join(" ")
+    shown.join(" ")
 }
 
 #[cfg(test)]

@@ -172,11 +172,6 @@ impl Timestamp {
         jiff::Timestamp::from_second(seconds).ok().map(Self)
     }
 
-    /// `None` outside the years -9999 to 9999.
-    pub fn from_unix_nanos(nanos: i128) -> Option<Self> {
-        jiff::Timestamp::from_nanosecond(nanos).ok().map(Self)
-    }
-
     pub(crate) fn as_unix_nanos(self) -> i128 {
         self.0.as_nanosecond()
     }

@@ -16,48 +16,30 @@ use std::{
 use hyper_util::client::legacy::connect::dns::Name;
 use tower_service::Service;
 
-use crate::base::{text::strip_brackets, worker::Worker};
+use crate::base::worker::Worker;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Resolver {
-    worker: Option<Worker>,
-    /// The address of every name.
-    fixed: Option<IpAddr>,
+pub(crate) enum Resolver {
+    /// Asks the system.
+    System(Worker),
+    /// The address of every name, for a client of one host.
+    Fixed(IpAddr),
 }
 
 impl Resolver {
-    pub(crate) fn new(worker: Worker) -> Self {
-        Self {
-            worker: Some(worker),
-            fixed: None,
-        }
-    }
-
-    /// For a client of one of the addresses of a name.
-    pub(crate) fn fixed(address: IpAddr) -> Self {
-        Self {
-            worker: None,
-            fixed: Some(address),
-        }
-    }
-
     /// A resolver for a client that connects to one host, in the form of a URI. An address needs no thread.
     pub(crate) fn for_host(host: &str) -> io::Result<Self> {
-        let is_address = strip_brackets(host).parse::<IpAddr>().is_ok();
-        let worker = (!is_address).then(|| Worker::start("resolver"));
-        Ok(Self {
-            worker: worker.transpose()?,
-            fixed: None,
-        })
+        match host.trim_matches(['[', ']']).parse() {
+            Ok(address) => Ok(Self::Fixed(address)),
+            Err(_) => Worker::start("resolver").map(Self::System),
+        }
     }
 
     pub(crate) async fn lookup(self, host: String) -> io::Result<vec::IntoIter<SocketAddr>> {
-        if let Some(address) = self.fixed {
-            return Ok(vec![(address, 0).into()].into_iter());
-        }
-        let worker = self
-            .worker
-            .ok_or_else(|| io::Error::other("no lookup of host names"))?;
+        let worker = match self {
+            Self::System(worker) => worker,
+            Self::Fixed(address) => return Ok(vec![(address, 0).into()].into_iter()),
+        };
         let lookup = move || (host.as_str(), 0).to_socket_addrs();
         let found = worker.run_while_awaited(lookup).await;
         found.unwrap_or_else(|| Err(io::Error::other("earlier lookups of host names hang")))
