@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustls::{
-    ProtocolVersion,
+    CipherSuite, NamedGroup, ProtocolVersion,
     version::{TLS12, TLS13},
 };
 use tokio::{
@@ -49,6 +49,15 @@ async fn the_versions_are_those_of_the_file() {
                     ProtocolVersion::TLSv1_3
                 };
                 assert_eq!(session.protocol_version(), Some(expected));
+                if lines.contains("CurveP384") {
+                    let group = session.negotiated_key_exchange_group().unwrap().name();
+                    assert_eq!(group, NamedGroup::secp384r1);
+                }
+                if lines.contains("ECDHE") && *version == TLS12 {
+                    let suite = session.negotiated_cipher_suite().unwrap().suite();
+                    let expected = CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256;
+                    assert_eq!(suite, expected);
+                }
                 assert_eq!(client.status("/metrics", &[]).await, 200);
             }
         }

@@ -1,6 +1,7 @@
 //! The exporter with `--web.config.file`, in its own process.
 
 mod access;
+mod cases;
 mod client;
 mod handshakes;
 mod load;
