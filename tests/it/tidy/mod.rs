@@ -1,115 +1,74 @@
 //! Rules for the sources and for the names in the documents, checked on the files themselves.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
+mod documents;
 mod layers;
-mod links;
-mod names;
 mod reference;
-mod reliability;
 
 /// Production lines of one file.
 const MAX_LINES: usize = 500;
+const FOREIGN: [&str; 4] = ["target", ".git", "node_modules", "__pycache__"];
+
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A file of the project: its path from the root with slashes, and its text.
 #[derive(Debug)]
-pub(crate) struct Source {
-    pub(crate) path: String,
-    pub(crate) text: String,
+struct Source {
+    path: String,
+    text: String,
 }
 
-/// Every text file below `folder`, in the order of the paths; other files are left out.
-pub(crate) fn below(folder: &str) -> Vec<Source> {
+impl Source {
+    fn has_extension(&self, extension: &str) -> bool {
+        Path::new(&self.path)
+            .extension()
+            .is_some_and(|it| it == extension)
+    }
+}
+
+/// Every text file below `folder`.
+fn below(folder: &str) -> Vec<Source> {
     let mut found = Vec::new();
-    walk(&root().join(folder), &mut found);
-    found.sort();
-    let source = |path: PathBuf| {
-        let text = fs::read_to_string(&path).ok()?;
-        let path = path.strip_prefix(root()).unwrap();
-        let path = path.to_str().unwrap().replace('\\', "/");
-        Some(Source { path, text })
-    };
-    found.into_iter().filter_map(source).collect()
-}
-
-fn walk(path: &Path, found: &mut Vec<PathBuf>) {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let is_foreign = [
-        "target",
-        ".git",
-        "node_modules",
-        "Cargo.lock",
-        "__pycache__",
-    ]
-    .contains(&&*name);
-    if is_foreign || path.is_symlink() {
-        return;
-    }
-    if path.is_dir() {
-        for entry in fs::read_dir(path).unwrap() {
-            walk(&entry.unwrap().path(), found);
-        }
-    } else if path.is_file() {
-        found.push(path.to_owned());
-    }
-}
-
-/// The Rust sources of the program.
-pub(crate) fn sources() -> Vec<Source> {
-    let sources: Vec<_> = below("src")
-        .into_iter()
-        .filter(|source| is_rust(&source.path))
-        .collect();
-    assert!(sources.len() > 50, "sources are missing");
-    sources
-}
-
-fn is_rust(path: &str) -> bool {
-    Path::new(path).extension().is_some_and(|kind| kind == "rs")
-}
-
-/// Test-only modules: those declared after `#[cfg(test)]`.
-fn test_files(sources: &[Source]) -> Vec<String> {
-    let mut files = Vec::new();
-    for source in sources {
-        let folder = match source.path.strip_suffix("/mod.rs") {
-            Some(folder) => folder.to_owned(),
-            None => source.path.trim_end_matches(".rs").to_owned(),
+    for entry in fs::read_dir(root().join(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        // Symbolic links are neither.
+        let kind = entry.file_type().unwrap();
+        let path = if folder.is_empty() {
+            name.clone()
+        } else {
+            format!("{folder}/{name}")
         };
-        let lines: Vec<_> = source.text.lines().map(str::trim).collect();
-        for pair in lines.windows(2) {
-            if pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with(';') {
-                let name = pair[1].trim_start_matches("mod ").trim_end_matches(';');
-                files.push(format!("{folder}/{name}.rs"));
-                files.push(format!("{folder}/{name}/"));
-            }
+        if FOREIGN.contains(&&*name) {
+            continue;
+        }
+        if kind.is_dir() {
+            found.extend(below(&path));
+        } else if kind.is_file()
+            && let Ok(text) = fs::read_to_string(entry.path())
+        {
+            found.push(Source { path, text });
         }
     }
-    files
+    found
 }
 
-/// The sources without their tests.
-pub(crate) fn production() -> Vec<Source> {
-    let sources = sources();
-    let tests = test_files(&sources);
-    let without_tests = |source: Source| {
-        let parts = source.text.split_once("#[cfg(test)]\nmod tests {");
-        let text = parts
-            .map_or(source.text.as_str(), |(before, _)| before)
-            .to_owned();
-        Source { text, ..source }
+/// The Rust sources of the program without their tests.
+fn production() -> Vec<Source> {
+    let mut sources = below("src");
+    let is_test = |path: &str| {
+        path.contains("/tests/") || path.ends_with("/tests.rs") || path.ends_with("/fixtures.rs")
     };
+    sources.retain(|source| source.has_extension("rs") && !is_test(&source.path));
+    assert!(sources.len() > 50, "sources are missing");
+    for source in &mut sources {
+        let tests = source.text.find("#[cfg(test)]\nmod tests {");
+        source.text.truncate(tests.unwrap_or(source.text.len()));
+    }
     sources
-        .into_iter()
-        .filter(|source| !tests.iter().any(|test| source.path.starts_with(test)))
-        .map(without_tests)
-        .collect()
 }
 
 #[test]

@@ -7,6 +7,10 @@ use crate::support::Pki;
 pub(super) struct Case {
     pub(super) config: String,
     pub(super) error: Option<&'static str>,
+    #[cfg_attr(
+        not(feature = "real-parts"),
+        expect(dead_code, reason = "exporter-toolkit is a real part")
+    )]
     pub(super) difference: Option<&'static str>,
 }
 
