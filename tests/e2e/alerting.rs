@@ -2,21 +2,17 @@
 //!
 //! Only numbers are asserted; `benches/paging.py` measures delays.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::net::Ipv4Addr;
-use std::path::Path;
-use std::process::Command;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::{collections::BTreeSet, fs, path::Path, process::Command, time::Duration};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::alerting::{Alertmanager, Gate, NOTIFICATION_DEADLINE, Prometheus};
-use crate::support::exporter::Exporter;
+use crate::support::alerting::{Alertmanager, Gate, NOTIFICATION_DEADLINE, WAITS};
+use crate::support::exporter::{Exporter, PROGRAM};
 use crate::support::webhook::{AUTOMATION, Notification};
-use crate::support::{HTTPS, Tool, cached, certificates, system, wait_until, wait_until_for};
+use crate::support::{
+    Daemon, HTTPS, Prometheus, Tool, cached, certificates, system, wait_until, wait_until_for,
+};
 
 // Each test runs an old or a new version.
 fn prometheus_2() -> std::path::PathBuf {
@@ -35,8 +31,80 @@ fn new_alertmanager() -> std::path::PathBuf {
     cached(Tool::Alertmanager, "alertmanager", "alertmanager")
 }
 
-async fn azure(folder: &Path) -> Exporter {
-    Exporter::simulator(folder, &["--vm.name=web_0"]).await
+/// A simulated Azure and the Alertmanager of its VMs.
+struct Cloud {
+    alertmanager: Alertmanager,
+    azure: Exporter,
+    /// The last one, because it has the logs.
+    folder: TempDir,
+}
+
+impl Cloud {
+    async fn start(alertmanager: &Path) -> Self {
+        Self::start_with(&WAITS, alertmanager).await
+    }
+
+    /// With other waits of Alertmanager.
+    async fn start_with(waits: &[(&str, &str)], alertmanager: &Path) -> Self {
+        let folder = TempDir::new().unwrap();
+        let alertmanager = Alertmanager::start(waits, alertmanager, folder.path()).await;
+        Self::of(alertmanager, folder).await
+    }
+
+    async fn of(alertmanager: Alertmanager, folder: TempDir) -> Self {
+        Self {
+            alertmanager,
+            azure: Exporter::simulator(folder.path(), &["--vm.name=web_0"]).await,
+            folder,
+        }
+    }
+
+    async fn vm(&self, name: &str, flags: &[&str]) -> Exporter {
+        Exporter::of_vm(&self.azure, name, flags, &[], self.folder.path()).await
+    }
+
+    /// A VM that pushes its alerts.
+    async fn pushing_vm(&self, name: &str) -> Exporter {
+        self.vm(name, &[&self.push_flag()]).await
+    }
+
+    /// This many of them.
+    async fn pushing_vms(&self, count: usize) -> (Vec<String>, Vec<Exporter>) {
+        let names: Vec<String> = (0..count).map(|number| format!("web_{number}")).collect();
+        let mut vms = Vec::new();
+        for name in &names {
+            vms.push(self.pushing_vm(name).await);
+        }
+        (names, vms)
+    }
+
+    fn push_flag(&self) -> String {
+        format!("--alertmanager.url={}", self.alertmanager.url())
+    }
+
+    /// Prometheus with its scrape interval in seconds.
+    async fn prometheus(&self, program: &Path, seconds: u32, vms: &[&Exporter]) -> Prometheus {
+        let folder = self.folder.path();
+        Prometheus::with_rules(program, seconds, vms, &self.alertmanager, folder).await
+    }
+
+    /// One alert has fired and was resolved, with one notification each.
+    async fn assert_notified_once(&self, alert_name: &str) {
+        self.alertmanager.assert_notified(&[alert_name]).await;
+    }
+}
+
+impl Alertmanager {
+    /// These alerts of as many events have fired and were resolved, with one notification each.
+    async fn assert_notified(&self, alert_names: &[&str]) {
+        self.until_flushed().await;
+        for status in ["firing", "resolved"] {
+            let notifications = self.webhook.of_events(status);
+            assert_eq!(names(&notifications), alert_names, "{status}");
+            let ids: BTreeSet<_> = notifications.iter().map(|one| &one.event_id).collect();
+            assert_eq!(ids.len(), alert_names.len(), "{status}");
+        }
+    }
 }
 
 /// A scenario with one event of `web_0`.
@@ -51,26 +119,19 @@ fn names(notifications: &[Notification]) -> Vec<&str> {
     names.collect()
 }
 
-/// One alert has fired and was resolved, with one notification each.
-fn assert_notified_once(alertmanager: &Alertmanager, alert_name: &str) {
-    for status in ["firing", "resolved"] {
-        let notifications = alertmanager.webhook.of_events(status);
-        assert_eq!(names(&notifications), [alert_name], "{status}");
-    }
-}
-
 /// A Spot VM is evicted: 30 s of notice, and the VM dies as soon as its exporter has reported the event.
 async fn preempted(prometheus: Option<&Path>, alertmanager: &Path, pushing: bool) {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let alertmanager = Alertmanager::start(alertmanager, folder).await;
-    let azure = azure(folder).await;
-    let vm = Exporter::of_vm(&azure, "web_0", pushing.then_some(&alertmanager), folder).await;
+    let cloud = Cloud::start(alertmanager).await;
+    let vm = if pushing {
+        cloud.pushing_vm("web_0").await
+    } else {
+        cloud.vm("web_0", &[]).await
+    };
     let mut prometheus = match prometheus {
-        Some(program) => Some(Prometheus::start(program, 5, &[&vm], &alertmanager, folder).await),
+        Some(program) => Some(cloud.prometheus(program, 5, &[&vm]).await),
         None => None,
     };
-    azure.play(event("Preempt", "30s", "5s")).await;
+    cloud.azure.play(event("Preempt", "30s", "5s")).await;
     if let Some(prometheus) = &mut prometheus {
         let scraped = "azure_scheduled_event_not_before_timestamp_seconds";
         prometheus
@@ -78,15 +139,15 @@ async fn preempted(prometheus: Option<&Path>, alertmanager: &Path, pushing: bool
             .await;
     }
     if pushing {
-        alertmanager.until_active().await;
+        cloud.alertmanager.until_active().await;
     }
     drop(vm);
-    alertmanager.until_notified("firing", 1).await;
+    cloud.alertmanager.until_notified("firing", 1).await;
     if let Some(prometheus) = &mut prometheus {
         prometheus.until_evaluated().await;
     }
-    alertmanager.until_flushed().await;
-    let fired = alertmanager.webhook.of_events("firing");
+    cloud.alertmanager.until_flushed().await;
+    let fired = cloud.alertmanager.webhook.of_events("firing");
     assert_eq!(names(&fired), ["AzureScheduledEventPreempt"]);
     assert_eq!(fired[0].receiver, "chat");
     assert!(
@@ -94,8 +155,11 @@ async fn preempted(prometheus: Option<&Path>, alertmanager: &Path, pushing: bool
         "{}",
         fired[0].description
     );
-    assert_eq!(names(&alertmanager.webhook.of_events("resolved")), [""; 0]);
-    let active = amtool(&alertmanager, &fired[0].event_id);
+    assert_eq!(
+        names(&cloud.alertmanager.webhook.of_events("resolved")),
+        [""; 0]
+    );
+    let active = amtool(&cloud.alertmanager, &fired[0].event_id);
     let preempts = active
         .iter()
         .filter(|alert| alert["labels"]["alertname"] == "AzureScheduledEventPreempt");
@@ -134,128 +198,108 @@ async fn preempt_by_push_and_by_prometheus_notifies_once() {
     preempted(Some(&prometheus_2()), &old_alertmanager(), true).await;
 }
 
-#[tokio::test]
-async fn preempt_by_push_alone_notifies_once_and_is_resolved_when_it_ends() {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
-    let azure = azure(folder).await;
-    let vm = Exporter::of_vm(&azure, "web_0", Some(&alertmanager), folder).await;
-    azure.play(event("Preempt", "10s", "3s")).await;
-    alertmanager.until_notified("resolved", 1).await;
-    vm.until_resolved(1).await;
-    alertmanager.until_flushed().await;
-    assert_notified_once(&alertmanager, "AzureScheduledEventPreempt");
-}
-
 /// Alertmanager's own TLS server asks for the certificate.
 #[tokio::test]
 async fn alertmanager_that_asks_for_a_certificate_gets_the_alert_of_the_exporter_that_has_one() {
     let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    certificates(folder);
+    let path = folder.path().to_owned();
+    certificates(&path);
     let web = "tls_server_config: {cert_file: server.pem, key_file: server-key.pem, \
                client_auth_type: RequireAndVerifyClientCert, client_ca_file: ca.pem}";
     let alertmanager =
-        Alertmanager::start_with_web_config(&new_alertmanager(), folder, HTTPS, web).await;
-    let azure = azure(folder).await;
+        Alertmanager::start_with_web_config(&new_alertmanager(), &path, HTTPS, web).await;
     let url = format!("https://{}", alertmanager.address);
+    let cloud = Cloud::of(alertmanager, folder).await;
     let file = |flag: &str, name: &str| {
-        format!("--alertmanager.{flag}-file={}", folder.join(name).display())
+        format!("--alertmanager.{flag}-file={}", path.join(name).display())
     };
-    let start = async |vm: &str, files: Vec<String>| {
-        let mut flags = vec![
-            format!("--imds.url={}", azure.url("")),
-            format!("--vm.name={vm}"),
-            format!("--alertmanager.url={url}"),
-            file("ca", "ca.pem"),
-        ];
-        flags.extend(files);
-        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        let home = folder.join(vm);
-        fs::create_dir(&home).unwrap();
-        Exporter::run((Ipv4Addr::LOCALHOST, 0).into(), &flags, &home).await
-    };
+    let own = [file("cert", "client.pem"), file("key", "client-key.pem")];
+    let own = own.each_ref().map(String::as_str);
+    let (url_flag, ca) = (format!("--alertmanager.url={url}"), file("ca", "ca.pem"));
+    let flags = [&*url_flag, &*ca];
     let up = |value| format!("azure_scheduled_events_receiver_up{{receiver=\"{url}\"}} {value}");
-    let anonymous = start("web_1", Vec::new()).await;
+    let anonymous = cloud.vm("web_1", &flags).await;
     anonymous.until(&up(0)).await;
-    // Another thread writes the log.
-    wait_until("the refusal in the log", async || {
-        let remedy = "CertificateRequired; if it asks for a client certificate, set --alertmanager.cert-file";
-        anonymous.log().contains(remedy).then_some(())
-    })
-    .await;
-    let files = vec![file("cert", "client.pem"), file("key", "client-key.pem")];
-    let vm = start("web_0", files).await;
+    let remedy =
+        "CertificateRequired; if it asks for a client certificate, set --alertmanager.cert-file";
+    anonymous.until_logged(remedy, 1).await;
+    let vm = cloud.vm("web_0", &[&flags[..], &own].concat()).await;
     vm.until(&up(1)).await;
-    azure.play(event("Preempt", "30s", "5s")).await;
-    alertmanager.until_notified("firing", 1).await;
-    let fired = alertmanager.webhook.of_events("firing");
+    cloud.azure.play(event("Preempt", "30s", "5s")).await;
+    cloud.alertmanager.until_notified("firing", 1).await;
+    let fired = cloud.alertmanager.webhook.of_events("firing");
     assert_eq!(names(&fired), ["AzureScheduledEventPreempt"]);
     anonymous.until(&up(0)).await;
 }
 
-/// The exporter of `web_0` by a command of the shell, which pushes to this URL.
-async fn started_by(command: &str, azure: &Exporter, url: &str, folder: &Path) -> Exporter {
-    let flags = [
-        format!("--imds.url={}", azure.url("")),
-        "--vm.name=web_0".to_owned(),
-        format!("--alertmanager.url={url}"),
-    ];
-    let flags = flags.each_ref().map(String::as_str);
-    Exporter::run_by(command, &flags, folder).await
-}
-
-/// A VM whose clock differs by this is evicted.
-async fn preempted_by_another_clock(offset: &str) {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
-    let azure = azure(folder).await;
+/// One clock is an hour ahead, the other twenty minutes behind.
+#[tokio::test]
+async fn freezes_of_vms_with_another_clock_are_notified_and_resolved_once() {
+    let cloud = Cloud::start(&new_alertmanager()).await;
     system(Tool::Debian, "/usr/bin/faketime");
     // The program `faketime` has a child, which would go on after the test.
-    let library = "$(echo /usr/lib/*/faketime/libfaketime.so.1)";
-    let command = format!(
-        "env LD_PRELOAD=\"{library}\" FAKETIME={offset} FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_DISABLE_SHM=1"
+    let library = format!(
+        "/usr/lib/{}-linux-gnu/faketime/libfaketime.so.1",
+        std::env::consts::ARCH
     );
-    let vm = started_by(&command, &azure, &alertmanager.url(), folder).await;
-    azure.play(event("Preempt", "10s", "3s")).await;
-    alertmanager.until_notified("resolved", 1).await;
-    vm.until_resolved(1).await;
-    alertmanager.until_flushed().await;
-    assert_notified_once(&alertmanager, "AzureScheduledEventPreempt");
-    let log = vm.log();
-    assert_eq!(log.matches("clock of alertmanager").count(), 1, "{log}");
-}
-
-#[tokio::test]
-async fn preempt_of_a_vm_whose_clock_is_an_hour_ahead_is_notified_and_resolved_once() {
-    preempted_by_another_clock("+1h").await;
-}
-
-#[tokio::test]
-async fn preempt_of_a_vm_whose_clock_is_twenty_minutes_behind_is_notified_and_resolved_once() {
-    preempted_by_another_clock("-20m").await;
+    let mut vms = Vec::new();
+    for (vm, offset) in [("web_0", "+1h"), ("web_1", "-20m")] {
+        let variables = [
+            ("LD_PRELOAD", &*library),
+            ("FAKETIME", offset),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+            ("FAKETIME_DISABLE_SHM", "1"),
+        ];
+        let (push, folder) = (cloud.push_flag(), cloud.folder.path());
+        vms.push(Exporter::of_vm(&cloud.azure, vm, &[&push], &variables, folder).await);
+    }
+    let freeze = |vm: &str| json!({ "event_type": "Freeze", "resources": [vm], "notice": "10s", "started_for": "3s" });
+    let events = [freeze("web_0"), freeze("web_1")];
+    cloud.azure.play(json!({ "events": events })).await;
+    cloud.alertmanager.until_notified("resolved", 2).await;
+    for vm in &vms {
+        vm.until_resolved(1).await;
+    }
+    let expected = ["AzureScheduledEventFreeze"; 2];
+    cloud.alertmanager.assert_notified(&expected).await;
+    for vm in vms {
+        let log = vm.log();
+        assert_eq!(log.matches("clock of alertmanager").count(), 1, "{log}");
+    }
 }
 
 /// The name is in `/etc/hosts` of a mount namespace of the exporter, which needs root.
 #[tokio::test]
 async fn preempt_is_notified_by_the_alertmanager_of_a_name_that_is_there() {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
-    let azure = azure(folder).await;
-    fs::write(
-        folder.join("hosts"),
-        "127.0.0.1 am.test\n127.0.0.9 am.test\n",
-    )
-    .unwrap();
-    let (_, port) = alertmanager.address.split_once(':').unwrap();
+    let cloud = Cloud::start(&new_alertmanager()).await;
+    let hosts = "127.0.0.1 am.test\n127.0.0.9 am.test\n";
+    fs::write(cloud.folder.path().join("hosts"), hosts).unwrap();
+    let (_, port) = cloud.alertmanager.address.split_once(':').unwrap();
     let url = format!("http://am.test:{port}");
-    let command = "unshare --mount sh -c 'mount --bind hosts /etc/hosts && exec \"$@\"' sh";
-    let vm = started_by(command, &azure, &url, folder).await;
-    azure.play(event("Preempt", "30s", "5s")).await;
-    alertmanager.until_notified("firing", 1).await;
+    let script = "mount --bind hosts /etc/hosts && exec \"$0\" \"$@\"";
+    let imds = format!("--imds.url={}", cloud.azure.url(""));
+    let push = format!("--alertmanager.url={url}");
+    let args = [
+        "--mount",
+        "sh",
+        "-c",
+        script,
+        PROGRAM,
+        "--vm.name=web_0",
+        "--web.listen-address=127.0.0.1:0",
+        &imds,
+        &push,
+    ];
+    let unshare = Path::new("/usr/bin/unshare");
+    let vm = Exporter::of(Daemon::start(
+        "exporter",
+        unshare,
+        args,
+        cloud.folder.path(),
+    ))
+    .await;
+    cloud.azure.play(event("Preempt", "30s", "5s")).await;
+    cloud.alertmanager.until_notified("firing", 1).await;
     vm.until(&format!(
         "azure_scheduled_events_receiver_up{{receiver=\"{url}\"}} 1"
     ))
@@ -269,146 +313,129 @@ async fn preempt_is_notified_by_the_alertmanager_of_a_name_that_is_there() {
 /// An Alertmanager behind a proxy that answers 503 from before the end of an event until two minutes after it.
 #[tokio::test]
 async fn end_that_an_alertmanager_refuses_for_minutes_is_notified_once() {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
-    let gate = Gate::start(&alertmanager).await;
-    let azure = azure(folder).await;
+    let cloud = Cloud::start(&new_alertmanager()).await;
+    let gate = Gate::start(&cloud.alertmanager).await;
     let url = format!("http://{}", gate.address);
-    let vm = started_by("env", &azure, &url, folder).await;
-    azure.play(event("Preempt", "10s", "10s")).await;
-    alertmanager.until_notified("firing", 1).await;
-    gate.is_closed.store(true, Relaxed);
+    let vm = cloud
+        .vm("web_0", &[&format!("--alertmanager.url={url}")])
+        .await;
+    cloud.azure.play(event("Preempt", "10s", "10s")).await;
+    cloud.alertmanager.until_notified("firing", 1).await;
+    gate.state().is_closed = true;
     vm.until("event_status=\"Ended\"} 1").await;
     vm.until(&format!(
         "azure_scheduled_events_receiver_up{{receiver=\"{url}\"}} 0"
     ))
     .await;
     tokio::time::sleep(Duration::from_mins(2)).await;
-    gate.is_closed.store(false, Relaxed);
-    alertmanager.until_notified("resolved", 1).await;
-    alertmanager.until_flushed().await;
-    assert_notified_once(&alertmanager, "AzureScheduledEventPreempt");
+    gate.state().is_closed = false;
+    cloud.alertmanager.until_notified("resolved", 1).await;
+    cloud
+        .assert_notified_once("AzureScheduledEventPreempt")
+        .await;
 }
 
-/// Each of them pushes the end.
-async fn ended_for_two_vms(alertmanager: &Path) {
+/// Each of them pushes the end, to both.
+#[tokio::test]
+async fn event_of_two_vms_by_push_to_an_old_and_a_new_alertmanager_is_notified_and_resolved_once() {
+    let cloud = Cloud::start(&new_alertmanager()).await;
     let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let alertmanager = Alertmanager::start(alertmanager, folder).await;
-    let azure = azure(folder).await;
-    let mut vms = Vec::new();
-    for vm in ["web_0", "web_1"] {
-        vms.push(Exporter::of_vm(&azure, vm, Some(&alertmanager), folder).await);
-    }
+    let old = Alertmanager::start(&WAITS, &old_alertmanager(), folder.path()).await;
+    let flags = [
+        cloud.push_flag(),
+        format!("--alertmanager.url={}", old.url()),
+    ];
+    let flags = flags.each_ref().map(String::as_str);
+    let vms = [
+        cloud.vm("web_0", &flags).await,
+        cloud.vm("web_1", &flags).await,
+    ];
     let mut scenario = event("Freeze", "5s", "3s");
     scenario["events"][0]["resources"] = json!(["web_0", "web_1"]);
-    azure.play(scenario).await;
+    cloud.azure.play(scenario).await;
     for vm in &vms {
         vm.until("event_status=\"Ended\"} 1").await;
     }
     for vm in &vms {
-        vm.until_resolved(1).await;
+        // For each Alertmanager.
+        vm.until_resolved(2).await;
     }
-    alertmanager.until_notified("resolved", 1).await;
-    alertmanager.until_flushed().await;
-    assert_notified_once(&alertmanager, "AzureScheduledEventFreeze");
-    let resolved = alertmanager.webhook.of_events("resolved");
-    let description = &resolved[0].description;
-    assert!(description.starts_with("VMs: web_0, web_1 (2)\n"));
-    assert!(description.contains("\nOutcome: completed"));
-}
-
-#[tokio::test]
-async fn event_of_two_vms_by_push_to_an_old_alertmanager_is_notified_and_resolved_once() {
-    ended_for_two_vms(&old_alertmanager()).await;
-}
-
-#[tokio::test]
-async fn event_of_two_vms_by_push_to_a_new_alertmanager_is_notified_and_resolved_once() {
-    ended_for_two_vms(&new_alertmanager()).await;
+    for alertmanager in [&cloud.alertmanager, &old] {
+        alertmanager.until_notified("resolved", 1).await;
+        alertmanager
+            .assert_notified(&["AzureScheduledEventFreeze"])
+            .await;
+        let resolved = alertmanager.webhook.of_events("resolved");
+        let description = &resolved[0].description;
+        assert!(description.starts_with("VMs: web_0, web_1 (2)\n"));
+        assert!(description.contains("\nOutcome: completed"));
+    }
 }
 
 #[tokio::test]
 async fn reboot_that_kills_its_exporter_by_push_alone_notifies_once_and_is_resolved_after_it() {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
-    let azure = azure(folder).await;
-    let vm = Exporter::of_vm(&azure, "web_0", Some(&alertmanager), folder).await;
-    azure.play(event("Reboot", "5s", "20s")).await;
+    let cloud = Cloud::start(&new_alertmanager()).await;
+    let vm = cloud.pushing_vm("web_0").await;
+    cloud.azure.play(event("Reboot", "5s", "20s")).await;
     vm.until("event_status=\"Started\"} 1").await;
     drop(vm);
-    let _vm = Exporter::of_vm(&azure, "web_0", Some(&alertmanager), folder).await;
-    alertmanager.until_notified("resolved", 1).await;
-    alertmanager.until_flushed().await;
-    assert_notified_once(&alertmanager, "AzureScheduledEventReboot");
-    let resolved = alertmanager.webhook.of_events("resolved");
+    let _vm = cloud.pushing_vm("web_0").await;
+    cloud.alertmanager.until_notified("resolved", 1).await;
+    cloud
+        .assert_notified_once("AzureScheduledEventReboot")
+        .await;
+    let resolved = cloud.alertmanager.webhook.of_events("resolved");
     assert!(resolved[0].description.contains("\nOutcome: completed"));
 }
 
 #[tokio::test]
 async fn reboot_that_kills_its_exporter_notifies_once_and_is_resolved_after_it() {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let alertmanager = Alertmanager::start(&old_alertmanager(), folder).await;
-    let azure = azure(folder).await;
+    let cloud = Cloud::start(&old_alertmanager()).await;
     // The exporter comes back on the same port, which no other socket gets meanwhile: no other test uses this address.
-    let alone = (Ipv4Addr::new(127, 0, 0, 6), 0).into();
-    let vm = Exporter::of_vm_at(alone, &azure, "web_0", None, folder).await;
-    let address = vm.address.parse().unwrap();
-    let mut prometheus = Prometheus::start(&prometheus_2(), 1, &[&vm], &alertmanager, folder).await;
-    azure.play(event("Reboot", "8s", "30s")).await;
+    let vm = cloud
+        .vm("web_0", &["--web.listen-address=127.0.0.6:0"])
+        .await;
+    let same_address = format!("--web.listen-address={}", vm.address);
+    let mut prometheus = cloud.prometheus(&prometheus_2(), 1, &[&vm]).await;
+    cloud.azure.play(event("Reboot", "8s", "30s")).await;
     prometheus
         .until("azure_scheduled_event_not_before_timestamp_seconds <= time()")
         .await;
     drop(vm);
     prometheus.until("up == 0").await;
-    let _vm = Exporter::of_vm_at(address, &azure, "web_0", None, folder).await;
+    let _vm = cloud.vm("web_0", &[&same_address]).await;
     prometheus
         .until("azure_scheduled_event_started_timestamp_seconds")
         .await;
-    alertmanager.until_notified("resolved", 1).await;
+    cloud.alertmanager.until_notified("resolved", 1).await;
     prometheus.until_evaluated().await;
-    alertmanager.until_flushed().await;
-    assert_notified_once(&alertmanager, "AzureScheduledEventReboot");
+    cloud
+        .assert_notified_once("AzureScheduledEventReboot")
+        .await;
 }
 
 #[tokio::test]
 async fn three_freezes_of_twenty_vms_by_push_and_by_prometheus_are_three_notifications() {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
-    let azure = azure(folder).await;
-    let vms: Vec<String> = (0..20).map(|number| format!("web_{number}")).collect();
-    let mut exporters = Vec::new();
-    for vm in &vms {
-        exporters.push(Exporter::of_vm(&azure, vm, Some(&alertmanager), folder).await);
-    }
+    let cloud = Cloud::start(&new_alertmanager()).await;
+    let (vms, exporters) = cloud.pushing_vms(20).await;
     let targets: Vec<&Exporter> = exporters.iter().collect();
-    let mut prometheus =
-        Prometheus::start(&prometheus_3(), 1, &targets, &alertmanager, folder).await;
+    let mut prometheus = cloud.prometheus(&prometheus_3(), 1, &targets).await;
     let freeze = json!({
         "event_type": "Freeze", "resources": vms, "notice": "20s", "started_for": "10s",
     });
-    azure
+    cloud
+        .azure
         .play(json!({ "events": [freeze, freeze, freeze] }))
         .await;
-    alertmanager.until_notified("resolved", 3).await;
+    cloud.alertmanager.until_notified("resolved", 3).await;
     for exporter in &exporters {
         exporter.until_resolved(3).await;
     }
     prometheus.until_evaluated().await;
-    alertmanager.until_flushed().await;
-    for status in ["firing", "resolved"] {
-        let notifications = alertmanager.webhook.of_events(status);
-        let expected = ["AzureScheduledEventFreeze"; 3];
-        assert_eq!(names(&notifications), expected, "{status}");
-        let ids: BTreeSet<_> = notifications.iter().map(|one| &one.event_id).collect();
-        assert_eq!(ids.len(), 3, "{status}");
-    }
+    let expected = ["AzureScheduledEventFreeze"; 3];
+    cloud.alertmanager.assert_notified(&expected).await;
     // Events that affect the whole fleet at once have an alert of their own and no other.
-    let mut others = alertmanager.webhook.received();
+    let mut others = cloud.alertmanager.webhook.received();
     others.retain(|one| one.event_id.is_empty());
     assert!(
         others.iter().all(|one| one.alert_name.ends_with("AtRisk")),
@@ -418,28 +445,22 @@ async fn three_freezes_of_twenty_vms_by_push_and_by_prometheus_are_three_notific
 
 /// 25 Spot VMs are evicted within five seconds, by push and by Prometheus.
 async fn storm(prometheus: &Path, alertmanager: &Path) {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let alertmanager = Alertmanager::start_as_example(alertmanager, folder).await;
-    let azure = azure(folder).await;
-    let vms: Vec<String> = (0..25).map(|number| format!("web_{number}")).collect();
-    let mut exporters = Vec::new();
-    for vm in &vms {
-        exporters.push(Exporter::of_vm(&azure, vm, Some(&alertmanager), folder).await);
-    }
+    let cloud = Cloud::start_with(&[], alertmanager).await;
+    let (vms, exporters) = cloud.pushing_vms(25).await;
     let targets: Vec<&Exporter> = exporters.iter().collect();
-    let _prometheus = Prometheus::start(prometheus, 1, &targets, &alertmanager, folder).await;
+    let _prometheus = cloud.prometheus(prometheus, 1, &targets).await;
     let evictions = vms.iter().enumerate().map(|(number, vm)| {
         json!({
             "at": format!("{}ms", 200 * number), "event_type": "Preempt", "resources": [vm],
             "notice": "30s", "started_for": "5s",
         })
     });
-    azure
+    cloud
+        .azure
         .play(json!({ "events": evictions.collect::<Vec<_>>() }))
         .await;
     let chat = |status| {
-        let notifications = alertmanager.webhook.of_events(status);
+        let notifications = cloud.alertmanager.webhook.of_events(status);
         let evictions = notifications
             .into_iter()
             .filter(|one| one.receiver == "chat");
@@ -454,12 +475,12 @@ async fn storm(prometheus: &Path, alertmanager: &Path) {
         })
         .await;
     }
-    let requests = ["chat", "pager-and-chat"].map(|it| alertmanager.webhook.requests(it));
+    let requests = ["chat", "pager-and-chat"].map(|it| cloud.alertmanager.webhook.requests(it));
     // The first eviction, the others after `group_interval`, and at most two when they end.
     assert!(requests[0] <= 4, "{requests:?}");
     // That of many VMs, and no event by itself.
     assert_eq!(requests[1], 1, "{requests:?}");
-    let received = alertmanager.webhook.received();
+    let received = cloud.alertmanager.webhook.received();
     let paged = received
         .iter()
         .filter(|one| one.receiver == "pager-and-chat");
@@ -469,7 +490,7 @@ async fn storm(prometheus: &Path, alertmanager: &Path) {
         paged.collect::<Vec<_>>()
     );
     // The automation receives each eviction by itself.
-    assert!(alertmanager.webhook.requests(AUTOMATION) >= 25);
+    assert!(cloud.alertmanager.webhook.requests(AUTOMATION) >= 25);
 }
 
 #[tokio::test]
@@ -484,75 +505,65 @@ async fn storm_of_25_evictions_pages_once_with_old_alertmanager() {
 
 #[tokio::test]
 async fn canceled_maintenance_notifies_once_and_is_resolved_once() {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
-    let azure = azure(folder).await;
-    let vm = Exporter::of_vm(&azure, "web_0", Some(&alertmanager), folder).await;
-    let mut prometheus = Prometheus::start(&prometheus_2(), 1, &[&vm], &alertmanager, folder).await;
+    let cloud = Cloud::start(&new_alertmanager()).await;
+    let vm = cloud.pushing_vm("web_0").await;
+    let mut prometheus = cloud.prometheus(&prometheus_2(), 1, &[&vm]).await;
     let mut scenario = event("Redeploy", "5m", "1m");
     scenario["events"][0]["canceled_after"] = json!("15s");
-    azure.play(scenario).await;
-    alertmanager.until_notified("resolved", 1).await;
+    cloud.azure.play(scenario).await;
+    cloud.alertmanager.until_notified("resolved", 1).await;
     vm.until_resolved(1).await;
     prometheus.until_evaluated().await;
-    alertmanager.until_flushed().await;
-    assert_notified_once(&alertmanager, "AzureScheduledEventRedeploy");
+    cloud
+        .assert_notified_once("AzureScheduledEventRedeploy")
+        .await;
 }
 
 #[tokio::test]
 async fn events_of_fault_domains_notify_one_after_the_other() {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let alertmanager = Alertmanager::start(&new_alertmanager(), folder).await;
-    let azure = azure(folder).await;
+    let cloud = Cloud::start(&new_alertmanager()).await;
     let mut exporters = Vec::new();
     for vm in ["web_0", "web_1", "web_2"] {
-        exporters.push(Exporter::of_vm(&azure, vm, None, folder).await);
+        exporters.push(cloud.vm(vm, &[]).await);
     }
     let targets: Vec<&Exporter> = exporters.iter().collect();
-    let mut prometheus =
-        Prometheus::start(&prometheus_3(), 1, &targets, &alertmanager, folder).await;
+    let mut prometheus = cloud.prometheus(&prometheus_3(), 1, &targets).await;
     let domain = |number: u32| {
         json!({
             "at": format!("{}s", 12 * number), "event_type": "Freeze", "resources": [format!("web_{number}")],
             "notice": "14s", "started_for": "6s",
         })
     };
-    azure
+    cloud
+        .azure
         .play(json!({ "events": [domain(0), domain(1), domain(2)] }))
         .await;
-    alertmanager.until_notified("resolved", 3).await;
+    cloud.alertmanager.until_notified("resolved", 3).await;
     prometheus.until_evaluated().await;
-    alertmanager.until_flushed().await;
-    let both = ["firing", "resolved"].map(|status| alertmanager.webhook.of_events(status));
-    for notifications in &both {
-        assert_eq!(names(notifications), ["AzureScheduledEventFreeze"; 3]);
-    }
-    let ids = both.map(|all| all.into_iter().map(|one| one.event_id).collect::<Vec<_>>());
-    assert_eq!(ids[0], ids[1], "in the same order");
-    let distinct: BTreeSet<_> = ids[0].iter().collect();
-    assert_eq!(distinct.len(), 3);
+    let expected = ["AzureScheduledEventFreeze"; 3];
+    cloud.alertmanager.assert_notified(&expected).await;
+    let [fired, resolved] = ["firing", "resolved"].map(|status| {
+        let notifications = cloud.alertmanager.webhook.of_events(status).into_iter();
+        notifications.map(|one| one.event_id).collect::<Vec<_>>()
+    });
+    assert_eq!(fired, resolved, "in the same order");
 }
 
 #[tokio::test]
 async fn exporter_that_is_down_without_an_event_notifies_its_operator() {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    let alertmanager = Alertmanager::start(&old_alertmanager(), folder).await;
-    let azure = azure(folder).await;
-    let vm = Exporter::of_vm(&azure, "web_0", Some(&alertmanager), folder).await;
-    let _prometheus = Prometheus::start(&prometheus_2(), 1, &[&vm], &alertmanager, folder).await;
+    let cloud = Cloud::start(&old_alertmanager()).await;
+    let vm = cloud.pushing_vm("web_0").await;
+    let _prometheus = cloud.prometheus(&prometheus_2(), 1, &[&vm]).await;
     drop(vm);
     wait_until("AzureScheduledEventsExporterDown", async || {
-        let received = alertmanager.webhook.received();
+        let received = cloud.alertmanager.webhook.received();
         let mut names = received.iter().map(|one| one.alert_name.as_str());
         names
             .any(|name| name == "AzureScheduledEventsExporterDown")
             .then_some(())
     })
     .await;
-    let received = alertmanager.webhook.received();
+    let received = cloud.alertmanager.webhook.received();
     assert_eq!(names(&received), ["AzureScheduledEventsExporterDown"]);
     assert_eq!(received[0].receiver, "mail");
 }

@@ -1,7 +1,6 @@
 //! The status page and the simulator page in Chromium, at the width of a phone and of a desktop.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -94,27 +93,31 @@ impl Page {
 }
 
 #[tokio::test]
-async fn status_page_shows_the_event_on_a_phone_and_on_a_desktop() {
+async fn status_page_shows_the_event_on_a_phone_and_on_a_desktop_also_without_script() {
     let folder = TempDir::new().unwrap();
     let demo = announced_freeze(folder.path()).await;
-    for width in ["--width=390", "--width=1280"] {
-        let page = open(&demo.url("/"), &[width, "--watch=30"]);
-        page.assert_loads_without_errors(&demo.url("/"));
+    let url = demo.url("/");
+    let phone = open(&url, &["--width=390", "--scheme=light", "--watch=30"]);
+    let desktop = open(&url, &["--width=1280", "--scheme=dark", "--watch=30"]);
+    let reloading = open(&url, &["--width=390", "--script=off", "--watch=60"]);
+    for page in [&phone, &desktop, &reloading] {
+        page.assert_loads_without_errors(&url);
         page.assert_shows_freeze();
-        assert_ne!(
-            page.countdowns.before, page.countdowns.after,
-            "the countdown does not change"
-        );
     }
+    for page in [&phone, &desktop] {
+        let Countdowns { before, after } = &page.countdowns;
+        assert_ne!(before, after, "the countdown does not change");
+    }
+    assert_ne!(reloading.text, reloading.later, "it does not reload");
+    assert_ne!(phone.background, desktop.background);
 }
 
 #[tokio::test]
 async fn status_page_shows_each_state_of_a_spot_vm() {
     let folder = TempDir::new().unwrap();
     let azure = Exporter::simulator(folder.path(), &["--vm.name=web_0"]).await;
-    let imds = format!("--imds.url={}", azure.url(""));
-    let flags = ["--imds.api-version=2026-05-01", &imds];
-    let vm = Exporter::run((Ipv4Addr::LOCALHOST, 0).into(), &flags, folder.path()).await;
+    let flags = ["--imds.api-version=2026-05-01"];
+    let vm = Exporter::of_vm(&azure, "web_0", &flags, &[], folder.path()).await;
     let advisory = json!({ "event_type": "SpotRebalanceRecommendation", "advisory_for": "1h" });
     let eviction = json!({ "event_type": "Preempt", "notice": "1s", "started_for": "1h" });
     // Each state lasts until the page was opened.
@@ -164,19 +167,6 @@ async fn status_page_shows_each_state_of_a_spot_vm() {
 }
 
 #[tokio::test]
-async fn status_page_is_complete_and_reloads_without_script() {
-    let folder = TempDir::new().unwrap();
-    let demo = announced_freeze(folder.path()).await;
-    let page = open(
-        &demo.url("/"),
-        &["--width=390", "--script=off", "--watch=60"],
-    );
-    page.assert_loads_without_errors(&demo.url("/"));
-    page.assert_shows_freeze();
-    assert_ne!(page.text, page.later, "the page does not change");
-}
-
-#[tokio::test]
 async fn status_page_works_over_tls_with_a_password() {
     let folder = TempDir::new().unwrap();
     let config = web_config::write_files(folder.path(), web_config::ClientAuth::None);
@@ -189,19 +179,6 @@ async fn status_page_works_over_tls_with_a_password() {
     let refused = open(&url, &["--user=prometheus", "--password=wrong"]);
     assert_eq!(refused.status, 401);
     assert!(refused.text.contains("Unauthorized"), "{}", refused.text);
-}
-
-#[tokio::test]
-async fn status_page_follows_the_color_scheme() {
-    let folder = TempDir::new().unwrap();
-    let demo = announced_freeze(folder.path()).await;
-    let light = open(&demo.url("/"), &["--scheme=light"]);
-    let dark = open(&demo.url("/"), &["--scheme=dark"]);
-    for page in [&light, &dark] {
-        page.assert_loads_without_errors(&demo.url("/"));
-        page.assert_shows_freeze();
-    }
-    assert_ne!(light.background, dark.background);
 }
 
 #[tokio::test]

@@ -1,28 +1,24 @@
 //! Three scrapers store `/metrics` without a complaint in their logs, and return its values.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::net::Ipv4Addr;
-use std::path::Path;
+use std::{collections::BTreeMap, fs, path::Path};
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::exporter::Exporter;
 use crate::support::{
-    DEADLINE, Daemon, Sample, Series, Tool, cached, client, get, samples, system, wait_until,
-    wait_until_for,
+    DEADLINE, Daemon, Prometheus, Sample, Series, Tool, cached, client, get, samples, system,
+    wait_until, wait_until_for,
 };
 
 #[tokio::test]
 async fn prometheus_2_stores_what_metrics_serves() {
-    scraped_by_prometheus("prometheus-2", &system(Tool::Debian, "/usr/bin/prometheus")).await;
+    scraped_by_prometheus(&system(Tool::Debian, "/usr/bin/prometheus")).await;
 }
 
 #[tokio::test]
 async fn prometheus_3_stores_what_metrics_serves() {
     let program = cached(Tool::Prometheus3, "prometheus", "prometheus");
-    scraped_by_prometheus("prometheus-3", &program).await;
+    scraped_by_prometheus(&program).await;
 }
 
 #[tokio::test]
@@ -30,40 +26,27 @@ async fn victoria_metrics_stores_what_metrics_serves() {
     let program = system(Tool::Debian, "/usr/bin/victoria-metrics");
     let folder = TempDir::new().unwrap();
     let demo = Exporter::demo(folder.path(), &[]).await;
-    let config = scrape_config(folder.path(), &demo.address);
+    fs::write(folder.path().join("scrape.yml"), scrape_config(&demo)).unwrap();
     let args = [
-        format!(
-            "-storageDataPath={}",
-            folder.path().join("victoria").display()
-        ),
-        "-httpListenAddr=127.0.0.1:0".to_owned(),
-        format!("-promscrape.config={config}"),
+        "-storageDataPath=victoria",
+        "-httpListenAddr=127.0.0.1:0",
+        "-promscrape.config=scrape.yml",
         // Samples can be queried at once, not after 30 seconds.
-        "-search.latencyOffset=0s".to_owned(),
+        "-search.latencyOffset=0s",
     ];
     let daemon = Daemon::start("victoria-metrics", &program, args, folder.path());
-    let mut scraper = Scraper::new(daemon).await;
+    let mut scraper = Scraper(Prometheus::of(daemon).await);
     scraper.stores_what_metrics_serves(&demo).await;
     scraper.assert_no_complaint(&["\twarn\t", "\terror\t", "\tfatal\t", "\tpanic\t"]);
 }
 
-async fn scraped_by_prometheus(name: &'static str, program: &Path) {
+async fn scraped_by_prometheus(program: &Path) {
     let folder = TempDir::new().unwrap();
     let demo = Exporter::demo(folder.path(), &[]).await;
-    let args = [
-        format!(
-            "--config.file={}",
-            scrape_config(folder.path(), &demo.address)
-        ),
-        format!(
-            "--storage.tsdb.path={}",
-            folder.path().join("tsdb").display()
-        ),
-        "--web.listen-address=127.0.0.1:0".to_owned(),
-        // Errors of a scrape are logged at this level.
-        "--log.level=debug".to_owned(),
-    ];
-    let mut scraper = Scraper::new(Daemon::start(name, program, args, folder.path())).await;
+    // Errors of a scrape are logged at this level.
+    let flags = ["--log.level=debug"];
+    let config = scrape_config(&demo);
+    let mut scraper = Scraper(Prometheus::start(program, &config, &flags, folder.path()).await);
     scraper.stores_what_metrics_serves(&demo).await;
     scraper.parsed_open_metrics(&demo).await;
     scraper.assert_no_complaint(&[
@@ -75,35 +58,20 @@ async fn scraped_by_prometheus(name: &'static str, program: &Path) {
 }
 
 /// Prometheus and `VictoriaMetrics` read the same file.
-fn scrape_config(folder: &Path, target: &str) -> String {
-    let path = folder.join("scrape.yml");
-    let text = format!(
+fn scrape_config(demo: &Exporter) -> String {
+    let target = &demo.address;
+    format!(
         "global:\n  scrape_interval: 1s\n  scrape_timeout: 1s\nscrape_configs:\n\
          - job_name: exporter\n  static_configs:\n  - targets: ['{target}']\n"
-    );
-    fs::write(&path, text).unwrap();
-    path.display().to_string()
+    )
 }
 
 /// Values by series.
 type Values = BTreeMap<Series, f64>;
 
-struct Scraper {
-    daemon: Daemon,
-    api: String,
-    http: reqwest::Client,
-}
+struct Scraper(Prometheus);
 
 impl Scraper {
-    async fn new(mut daemon: Daemon) -> Self {
-        let address = daemon.listening_on(Ipv4Addr::LOCALHOST).await;
-        Self {
-            daemon,
-            api: format!("http://{address}/api/v1"),
-            http: client(),
-        }
-    }
-
     /// Waits until it has the series of `/metrics` and no other, and the value of each that did not change around the
     /// scrape.
     ///
@@ -111,11 +79,10 @@ impl Scraper {
     async fn stores_what_metrics_serves(&mut self, demo: &Exporter) {
         let what = "the scraper has what /metrics serves";
         wait_until_for(DEADLINE, what, async || {
-            self.daemon.assert_running();
-            let before = values(&self.http, demo).await;
+            let before = values(demo).await;
             self.scraped_since(now()).await;
             let stored = self.stored().await.ok_or("no response to the query")?;
-            let after = values(&self.http, demo).await;
+            let after = values(demo).await;
             compare(&before, &stored, &after)
         })
         .await;
@@ -124,27 +91,18 @@ impl Scraper {
     /// Waits until the scraper has a sample taken after `instant`.
     async fn scraped_since(&mut self, instant: f64) {
         wait_until("a new scrape", async || {
-            self.daemon.assert_running();
-            let answer = self.query("timestamp(azure_scheduled_events_up)").await?;
+            let taken = "timestamp(azure_scheduled_events_up)";
+            let answer = self.0.query("query", taken).await?;
             let taken = answer.first()?["value"][1].as_str()?.parse::<f64>().ok()?;
             (taken > instant).then_some(())
         })
         .await;
     }
 
-    async fn query(&self, expression: &str) -> Option<Vec<Value>> {
-        let url = reqwest::Url::parse_with_params(
-            &format!("{}/query", self.api),
-            [("query", expression)],
-        )
-        .unwrap();
-        let answer: Value = serde_json::from_str(&get(&self.http, url.as_str()).await?).unwrap();
-        Some(answer["data"]["result"].as_array()?.clone())
-    }
-
     /// The stored series, without the labels that a scraper adds.
-    async fn stored(&self) -> Option<Values> {
-        let answer = self.query(r#"{__name__=~"azure_.*"}"#).await?;
+    async fn stored(&mut self) -> Option<Values> {
+        let azure = r#"{__name__=~"azure_.*"}"#;
+        let answer = self.0.query("query", azure).await?;
         let series = answer.iter().map(|one| {
             let mut labels: BTreeMap<String, String> =
                 serde_json::from_value(one["metric"].clone()).unwrap();
@@ -160,14 +118,10 @@ impl Scraper {
     }
 
     /// Prometheus prefers `OpenMetrics`, the only format that has units.
-    async fn parsed_open_metrics(&self, demo: &Exporter) {
-        let answer = get(&self.http, &format!("{}/targets/metadata", self.api))
-            .await
-            .unwrap();
-        let answer: Value = serde_json::from_str(&answer).unwrap();
-        let metadata = answer["data"].as_array().unwrap();
+    async fn parsed_open_metrics(&mut self, demo: &Exporter) {
+        let metadata = self.0.query("targets/metadata", "").await.unwrap();
         let named = |name: &str| metadata.iter().find(|one| one["metric"] == name);
-        let text = get(&self.http, &demo.url("/metrics")).await.unwrap();
+        let text = get(&client(), &demo.url("/metrics")).await.unwrap();
         for line in text
             .lines()
             .filter_map(|line| line.strip_prefix("# TYPE azure_"))
@@ -188,7 +142,7 @@ impl Scraper {
 
     /// No line of the log contains one of these words, in any case.
     fn assert_no_complaint(&self, complaints: &[&str]) {
-        let log = self.daemon.log();
+        let log = self.0.daemon.log();
         let bad: Vec<&str> = log
             .lines()
             .filter(|line| {
@@ -202,8 +156,8 @@ impl Scraper {
 }
 
 /// `/metrics` now, without the metrics of the process.
-async fn values(http: &reqwest::Client, demo: &Exporter) -> Values {
-    let text = get(http, &demo.url("/metrics"))
+async fn values(demo: &Exporter) -> Values {
+    let text = get(&client(), &demo.url("/metrics"))
         .await
         .expect("/metrics of the demo");
     let ours = samples(&text)

@@ -36,9 +36,8 @@ impl TestVm {
         let path = folder.path();
         let simulator = Exporter::simulator(path, &["--vm.name=web_0"]).await;
         let imds = format!("--imds.url={}", simulator.url(""));
-        let listen = (std::net::Ipv4Addr::LOCALHOST, 0).into();
-        let flags = ["--imds.poll-interval=200ms", &imds];
-        let exporter = Exporter::run(listen, &flags, path).await;
+        let flags = ["--imds.poll-interval=200ms"];
+        let exporter = Exporter::of_vm(&simulator, "web_0", &flags, &[], path).await;
         let programs = path.join("bin");
         fs::create_dir(&programs).unwrap();
         let url = exporter.url("");
@@ -108,8 +107,7 @@ impl TestVm {
 
     /// Announces events; returns their ids.
     async fn announce(&self, events: Value) -> Vec<String> {
-        let body = json!({"scenario": {"events": events}}).to_string();
-        self.post("/simulator/start", body).await;
+        self.simulator.play(json!({"events": events})).await;
         let count = events.as_array().unwrap().len();
         let state = get(&client(), &self.simulator.url("/simulator/state"))
             .await
@@ -120,12 +118,6 @@ impl TestVm {
             .iter()
             .map(|event| event["event_id"].as_str().unwrap().to_owned());
         ids.skip(all.len() - count).collect()
-    }
-
-    async fn post(&self, path: &str, body: String) {
-        let request = client().post(self.simulator.url(path)).body(body);
-        let answer = request.send().await.unwrap();
-        assert_eq!(answer.status(), 200, "{path}");
     }
 
     /// The calls of the recorded programs, once there are as many as expected.
@@ -218,7 +210,7 @@ async fn service_is_stopped_before_a_reboot_and_started_after_it() {
 
     // A script that is started again repeats nothing, and gets what has ended meanwhile.
     drop(script);
-    vm.post("/simulator/clear", String::new()).await;
+    vm.simulator.clear().await;
     vm.exporter
         .until("azure_scheduled_events_pending{event_type=\"Reboot\",scope=\"self\"} 0")
         .await;
@@ -261,7 +253,7 @@ async fn node_is_drained_before_a_redeploy_and_uncordoned_after_it() {
     vm.announce(json!([restart("Reboot")])).await;
     expected.push(DRAIN.to_owned());
     vm.expect_calls(&expected).await;
-    vm.post("/simulator/clear", String::new()).await;
+    vm.simulator.clear().await;
     expected.push("kubectl uncordon node-7".to_owned());
     vm.expect_calls(&expected).await;
 }
@@ -445,26 +437,18 @@ fn classic_endpoint(leases: &Path) -> (Option<i32>, String, String) {
 
 #[test]
 fn classic_endpoint_is_read_from_a_lease() {
-    for (name, lease) in [
-        ("2", "ADDRESS=10.0.0.4\nOPTION_245=a83f8110\n"),
-        (
-            "dhclient.eth0.leases",
-            "lease {\n  option unknown-245 a8:3f:81:1;\n}\nlease {\n  option routers 10.0.0.1;\n  \
-             option unknown-245 a8:3f:81:10;\n}\n",
-        ),
+    let found = (Some(0), "http://168.63.129.16\n", "");
+    let error = "classic-endpoint.sh: no lease has DHCP option 245\n";
+    let dhclient = "lease {\n  option unknown-245 a8:3f:81:1;\n}\nlease {\n  option routers 10.0.0.1;\n  \
+                    option unknown-245 a8:3f:81:10;\n}\n";
+    for (name, lease, (code, stdout, stderr)) in [
+        ("2", "ADDRESS=10.0.0.4\nOPTION_245=a83f8110\n", found),
+        ("dhclient.eth0.leases", dhclient, found),
+        ("2", "ADDRESS=10.0.0.4\n", (Some(1), "", error)),
     ] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(name), lease).unwrap();
-        let expected = (Some(0), "http://168.63.129.16\n".to_owned(), String::new());
+        let expected = (code, stdout.to_owned(), stderr.to_owned());
         assert_eq!(classic_endpoint(folder.path()), expected);
     }
-}
-
-#[test]
-fn classic_endpoint_without_the_option_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("2"), "ADDRESS=10.0.0.4\n").unwrap();
-    let error = "classic-endpoint.sh: no lease has DHCP option 245\n";
-    let expected = (Some(1), String::new(), error.to_owned());
-    assert_eq!(classic_endpoint(folder.path()), expected);
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, net::Ipv4Addr, path::Path};
 
 use tempfile::TempDir;
 
-use super::processes::{Vm, freeze};
+use super::processes::freeze;
 use crate::support::{
     Daemon, Tool, block, cached, client, exporter::Exporter, get, samples, wait_until,
 };
@@ -16,11 +16,11 @@ async fn start(
     [lines, more]: [&str; 2],
     azure: &Exporter,
     folder: &Path,
-) -> (Daemon, Vm) {
-    let mut vm = Vm::start("web_0", azure, folder, &[]).await;
+) -> (Daemon, Exporter) {
+    let vm = Exporter::of_vm(azure, "web_0", &[], &[], folder).await;
     azure.play(freeze("900s")).await;
-    let pending = r#"azure_scheduled_events_pending{event_type="Freeze",scope="self"}"#;
-    vm.until(pending, 1).await;
+    vm.until(r#"azure_scheduled_events_pending{event_type="Freeze",scope="self"} 1"#)
+        .await;
     let (_, port) = vm.address.rsplit_once(':').unwrap();
     let lines = block("docs/agents.md", lines);
     assert!(lines.contains("localhost:10169"), "{lines}");
@@ -32,8 +32,8 @@ async fn start(
 }
 
 /// Waits until the agent has logged each series that the exporter has.
-async fn until_scraped(agent: &mut Daemon, vm: &Vm, logged_form: impl Fn(&str) -> String) {
-    let text = get(&client(), &format!("http://{}/metrics", vm.address)).await;
+async fn until_scraped(agent: &mut Daemon, vm: &Exporter, logged_form: impl Fn(&str) -> String) {
+    let text = get(&client(), &vm.url("/metrics")).await;
     let names = samples(&text.unwrap()).into_iter().map(|it| it.series.name);
     let names: BTreeSet<_> = names.collect();
     assert!(names.contains("azure_scheduled_event_info"), "{names:?}");
@@ -94,8 +94,7 @@ async fn telegraf_scrapes_every_series_and_takes_all_signals_over_grpc() {
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
         ("OTEL_METRICS_EXPORTER", "otlp"),
     ];
-    let mut pushing = Vm::start("web_1", &azure, folder, &variables).await;
-    pushing.until("azure_scheduled_events_up", 1).await;
+    let _pushing = Exporter::of_vm(&azure, "web_1", &[], &variables, folder).await;
     azure.play(freeze("6s")).await;
     for parts in [
         &["azure_scheduled_events_up,", "gauge=1"][..],

@@ -5,7 +5,7 @@ use std::{path::Path, process::Command};
 
 use tempfile::TempDir;
 
-use super::processes::{Vm, freeze};
+use super::processes::freeze;
 use crate::support::{Daemon, HTTPS, certificates, exporter::Exporter, wait_until};
 
 /// Starts the server, which ends each call with this code. Returns it with its URL.
@@ -38,8 +38,9 @@ async fn grpcio_receives_all_signals_also_after_refused_calls_and_a_kill() {
     certificates(folder.path());
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (ca, certificate, key) = (path("ca.pem"), path("client.pem"), path("client-key.pem"));
-    let variables = |endpoint| {
-        [
+    let azure = Exporter::simulator(folder.path(), &[]).await;
+    let vm = async |endpoint: &str| {
+        let variables = [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip"),
@@ -49,23 +50,20 @@ async fn grpcio_receives_all_signals_also_after_refused_calls_and_a_kill() {
             ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &*key),
             ("OTEL_METRICS_EXPORTER", "otlp"),
             ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "delta"),
-        ]
+        ];
+        Exporter::of_vm(&azure, "web_0", &[], &variables, folder.path()).await
     };
     let (refusing, refusing_url) = server("refusing", folder.path(), "UNAVAILABLE").await;
     let (accepting, accepting_url) = server("accepting", folder.path(), "OK").await;
-    let azure = Exporter::simulator(folder.path(), &[]).await;
-    let mut vm = Vm::start("web_0", &azure, folder.path(), &variables(&*refusing_url)).await;
-    vm.until("azure_scheduled_events_up", 1).await;
+    let refused = vm(&refusing_url).await;
     azure.play(freeze("6s")).await;
-    vm.until_at_least("azure_scheduled_events_spans_spooled", 1)
-        .await;
     wait_until("a refused span", async || {
         refusing.log().contains("span ").then_some(())
     })
     .await;
     // Killed.
-    drop(vm);
-    let mut vm = Vm::start("web_0", &azure, folder.path(), &variables(&*accepting_url)).await;
+    drop(refused);
+    let vm = vm(&accepting_url).await;
     for expected in [
         "scheduled_event announced",
         "scheduled_event Freeze",
@@ -80,10 +78,7 @@ async fn grpcio_receives_all_signals_also_after_refused_calls_and_a_kill() {
         })
         .await;
     }
-    vm.until("azure_scheduled_events_spans_spooled", 0).await;
-    vm.until(
-        r#"azure_scheduled_events_receiver_up{receiver="traces"}"#,
-        1,
-    )
-    .await;
+    vm.until("azure_scheduled_events_spans_spooled 0").await;
+    vm.until(r#"azure_scheduled_events_receiver_up{receiver="traces"} 1"#)
+        .await;
 }

@@ -149,10 +149,9 @@ async fn process_sends_a_whole_event() {
     let environment = environment
         .each_ref()
         .map(|(name, value)| (*name, value.as_str()));
-    let mut vm = processes::Vm::start("web_0", &azure, folder.path(), &environment).await;
-    vm.until("azure_scheduled_events_up", 1).await;
+    let vm = Exporter::of_vm(&azure, "web_0", &[], &environment, folder.path()).await;
     azure.play(processes::freeze("6s")).await;
-    vm.until("azure_scheduled_events_spans_exported_total", 4)
+    vm.until("azure_scheduled_events_spans_exported_total 4")
         .await;
     // As the search form of its page asks.
     let search = "?service=azure-scheduled-events-exporter&operation=scheduled_event%20notice\

@@ -2,20 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    net::Ipv4Addr,
     path::Path,
 };
 
-use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{
-    Collector,
-    processes::{Vm, freeze},
-};
+use super::{Collector, processes::freeze};
 use crate::support::{
-    DEADLINE, Daemon, Series, Tool, cached, client, exporter::Exporter, get, samples,
+    DEADLINE, Prometheus, Series, Tool, cached, client, exporter::Exporter, get, samples,
     wait_until_for,
 };
 
@@ -68,9 +62,10 @@ fn without_resource(mut series: Typed, of_resource: &str) -> Result<Typed, Strin
 }
 
 /// The series that an exporter serves now.
-async fn served(vm: &Vm) -> Result<Typed, String> {
-    let url = format!("http://{}/metrics", vm.address);
-    let text = get(&client(), &url).await.ok_or("no scrape")?;
+async fn served(vm: &Exporter) -> Result<Typed, String> {
+    let text = get(&client(), &vm.url("/metrics"))
+        .await
+        .ok_or("no scrape")?;
     without_resource(exposed(&text), "azure_scheduled_events_vm_info")
 }
 
@@ -90,33 +85,18 @@ fn compare(served: &Typed, received: &Typed) -> Result<(), String> {
 }
 
 /// Prometheus with its OTLP receiver, and with types, which it does not store by default.
-async fn prometheus(folder: &Path) -> (Daemon, String) {
-    fs::write(folder.join("empty.yml"), "global: {}\n").unwrap();
-    let args = [
-        format!("--config.file={}", folder.join("empty.yml").display()),
-        format!("--storage.tsdb.path={}", folder.join("tsdb").display()),
-        "--web.listen-address=127.0.0.1:0".to_owned(),
-        "--web.enable-otlp-receiver".to_owned(),
-        "--enable-feature=type-and-unit-labels".to_owned(),
+async fn prometheus(folder: &Path) -> Prometheus {
+    let flags = [
+        "--web.enable-otlp-receiver",
+        "--enable-feature=type-and-unit-labels",
     ];
     let program = cached(Tool::Prometheus3, "prometheus", "prometheus");
-    let mut daemon = Daemon::start("prometheus-3", &program, args, folder);
-    let address = daemon.listening_on(Ipv4Addr::LOCALHOST).await;
-    (daemon, format!("http://{address}/api/v1"))
+    Prometheus::start(&program, "global: {}\n", &flags, folder).await
 }
 
-/// The result of a query, by a path below the API.
-async fn query(api: &str, path: &str, parameters: &[(&str, &str)]) -> Option<Vec<Value>> {
-    let url = format!("{api}/{path}");
-    let url = reqwest::Url::parse_with_params(&url, parameters).unwrap();
-    let answer: Value = serde_json::from_str(&get(&client(), url.as_str()).await?).unwrap();
-    let data = &answer["data"];
-    data.as_array().or(data["result"].as_array()).cloned()
-}
-
-async fn stored(api: &str) -> Result<Typed, String> {
-    let all = [("query", r#"{__name__=~".+"}"#)];
-    let all = query(api, "query", &all).await.ok_or("no answer")?;
+async fn stored(prometheus: &mut Prometheus) -> Result<Typed, String> {
+    let all = prometheus.query("query", r#"{__name__=~".+"}"#).await;
+    let all = all.ok_or("no answer")?;
     let typed = all.iter().map(|one| {
         let metric = one["metric"].clone();
         let mut labels: BTreeMap<String, String> = serde_json::from_value(metric).unwrap();
@@ -130,7 +110,7 @@ async fn stored(api: &str) -> Result<Typed, String> {
 }
 
 /// Starts an exporter that pushes to this endpoint only.
-async fn vm(name: &'static str, azure: &Exporter, folder: &Path, endpoint: &str) -> Vm {
+async fn vm(name: &str, azure: &Exporter, folder: &Path, endpoint: &str) -> Exporter {
     let is_http = endpoint.ends_with("/v1/metrics");
     let variables = [
         ("OTEL_METRICS_EXPORTER", "otlp"),
@@ -141,13 +121,16 @@ async fn vm(name: &'static str, azure: &Exporter, folder: &Path, endpoint: &str)
         ),
         ("OTEL_METRIC_EXPORT_INTERVAL", "1000"),
     ];
-    let mut vm = Vm::start(name, azure, folder, &variables).await;
-    vm.until("azure_scheduled_events_up", 1).await;
-    vm
+    Exporter::of_vm(azure, name, &[], &variables, folder).await
 }
 
 /// Waits until both receivers show what the exporters serve.
-async fn until_equal(collector: &Collector, by_collector: &Vm, api: &str, by_prometheus: &Vm) {
+async fn until_equal(
+    collector: &Collector,
+    by_collector: &Exporter,
+    prometheus: &mut Prometheus,
+    by_prometheus: &Exporter,
+) {
     let url = format!("http://{}/metrics", collector.prometheus);
     wait_until_for(DEADLINE, "the Collector serves the same", async || {
         let text = get(&client(), &url).await.ok_or("no scrape")?;
@@ -156,7 +139,7 @@ async fn until_equal(collector: &Collector, by_collector: &Vm, api: &str, by_pro
     })
     .await;
     wait_until_for(DEADLINE, "Prometheus has stored the same", async || {
-        compare(&served(by_prometheus).await?, &stored(api).await?)
+        compare(&served(by_prometheus).await?, &stored(prometheus).await?)
     })
     .await;
 }
@@ -165,16 +148,15 @@ async fn until_equal(collector: &Collector, by_collector: &Vm, api: &str, by_pro
 async fn receivers_of_a_push_have_the_names_types_and_labels_of_a_scrape() {
     let folder = TempDir::new().unwrap();
     let collector = Collector::start(folder.path()).await;
-    let (_daemon, api) = prometheus(folder.path()).await;
+    let mut prometheus = prometheus(folder.path()).await;
     let azure = Exporter::simulator(folder.path(), &[]).await;
     let to_collector = format!("http://{}", collector.grpc);
-    let to_prometheus = format!("{api}/otlp/v1/metrics");
-    let mut by_collector = vm("web_0", &azure, folder.path(), &to_collector).await;
-    let mut by_prometheus = vm("web_1", &azure, folder.path(), &to_prometheus).await;
+    let to_prometheus = format!("http://{}/api/v1/otlp/v1/metrics", prometheus.address);
+    let by_collector = vm("web_0", &azure, folder.path(), &to_collector).await;
+    let by_prometheus = vm("web_1", &azure, folder.path(), &to_prometheus).await;
     azure.play(freeze("900s")).await;
-    let observed = r#"azure_scheduled_events_observed_total{event_type="Freeze",scope="self"}"#;
-    by_collector.until(observed, 1).await;
-    by_prometheus.until(observed, 1).await;
-
-    until_equal(&collector, &by_collector, &api, &by_prometheus).await;
+    let observed = r#"azure_scheduled_events_observed_total{event_type="Freeze",scope="self"} 1"#;
+    by_collector.until(observed).await;
+    by_prometheus.until(observed).await;
+    until_equal(&collector, &by_collector, &mut prometheus, &by_prometheus).await;
 }

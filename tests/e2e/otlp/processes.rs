@@ -1,17 +1,13 @@
 //! Processes of the exporter: three that see one event export one trace, a VM that dies has exported its announcement,
 //! and an exporter without CA certificates continues.
 
-use std::{collections::BTreeSet, ffi::OsStr, path::Path};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{Collector, assert_one_trace, field};
-use crate::support::{
-    DEADLINE, Daemon, certificates, client,
-    exporter::{Exporter, PROGRAM},
-    get, wait_until,
-};
+use crate::support::{exporter::Exporter, wait_until};
 
 /// A Freeze of three VMs.
 pub(crate) fn freeze(notice: &str) -> Value {
@@ -19,69 +15,6 @@ pub(crate) fn freeze(notice: &str) -> Value {
         "at": "1s", "event_type": "Freeze", "duration_seconds": 5, "resources": ["web_0", "web_1", "web_2"],
         "notice": notice, "started_for": "6s",
     }] })
-}
-
-/// An exporter of one VM.
-pub(super) struct Vm {
-    pub(super) address: String,
-    daemon: Daemon,
-}
-
-impl Vm {
-    pub(super) async fn start(
-        name: &'static str,
-        azure: &Exporter,
-        folder: &Path,
-        variables: &[(&str, &str)],
-    ) -> Self {
-        let args = [
-            "--web.listen-address=127.0.0.1:0".to_owned(),
-            format!("--imds.url={}", azure.url("")),
-            format!("--vm.name={name}"),
-            format!("--state.directory={}", folder.join(name).display()),
-        ];
-        let variables: Vec<_> = variables
-            .iter()
-            .map(|(name, value)| (*name, OsStr::new(*value)))
-            .collect();
-        let mut daemon = Daemon::start_with(name, Path::new(PROGRAM), args, &variables, folder);
-        let address = daemon.logged_address(DEADLINE).await;
-        Self { address, daemon }
-    }
-
-    /// Waits until a series on `/metrics` has this value.
-    pub(super) async fn until(&mut self, series: &str, value: u32) {
-        let is_equal = |shown: f64| (shown - f64::from(value)).abs() < 0.5;
-        self.until_that(series, &value.to_string(), is_equal).await;
-    }
-
-    /// Waits until a series on `/metrics` has at least this value.
-    pub(super) async fn until_at_least(&mut self, series: &str, value: u32) {
-        let what = format!("{value} or more");
-        self.until_that(series, &what, |shown| shown >= f64::from(value))
-            .await;
-    }
-
-    async fn until_that(&mut self, series: &str, what: &str, condition: impl Fn(f64) -> bool) {
-        let http = client();
-        let url = format!("http://{}/metrics", self.address);
-        wait_until(&format!("{series} {what}"), async || {
-            self.daemon.assert_running();
-            let text = get(&http, &url).await?;
-            let mut samples = text.lines().filter_map(|line| line.rsplit_once(' '));
-            let (_, shown) = samples.find(|(shown, _)| *shown == series)?;
-            condition(shown.parse().ok()?).then_some(())
-        })
-        .await;
-    }
-
-    /// Waits until the log has this text so many times: another thread writes it.
-    async fn until_logged(&self, text: &str, count: usize) {
-        wait_until(text, async || {
-            (self.daemon.log().matches(text).count() == count).then_some(())
-        })
-        .await;
-    }
 }
 
 /// The records of three transitions of three exporters, in this trace.
@@ -126,19 +59,16 @@ async fn three_exporters_that_see_one_event_export_one_trace() {
         ]
     };
     let (https, grpc) = (mutual(&*https, "http/protobuf"), mutual(&*grpc, "grpc"));
-    let mut vms = [
-        Vm::start("web_0", &azure, folder.path(), &plain).await,
-        Vm::start("web_1", &azure, folder.path(), &https).await,
-        Vm::start("web_2", &azure, folder.path(), &grpc).await,
+    let vms = [
+        Exporter::of_vm(&azure, "web_0", &[], &plain, folder.path()).await,
+        Exporter::of_vm(&azure, "web_1", &[], &https, folder.path()).await,
+        Exporter::of_vm(&azure, "web_2", &[], &grpc, folder.path()).await,
     ];
-    for vm in &mut vms {
-        vm.until("azure_scheduled_events_up", 1).await;
-    }
     azure.play(freeze("6s")).await;
-    for vm in &mut vms {
-        vm.until("azure_scheduled_events_spans_exported_total", 4)
+    for vm in &vms {
+        vm.until("azure_scheduled_events_spans_exported_total 4")
             .await;
-        vm.until("azure_scheduled_events_spans_spooled", 0).await;
+        vm.until("azure_scheduled_events_spans_spooled 0").await;
         vm.until_logged("span sent", 4).await;
     }
     let spans = wait_until("twelve spans are logged", async || {
@@ -179,12 +109,10 @@ async fn a_spot_vm_that_dies_before_its_eviction_starts_has_exported_the_announc
         // Nothing is pushed because of the interval.
         ("OTEL_METRIC_EXPORT_INTERVAL", "3600000"),
     ];
-    let mut vm = Vm::start("web_0", &azure, folder.path(), &endpoint).await;
-    vm.until("azure_scheduled_events_up", 1).await;
+    let vm = Exporter::of_vm(&azure, "web_0", &[], &endpoint, folder.path()).await;
     let preempt = json!({ "event_type": "Preempt", "resources": ["web_0"], "notice": "900s" });
     azure.play(json!({ "events": [preempt] })).await;
     wait_until("all signals of the announcement", async || {
-        vm.daemon.assert_running();
         let is_pushed = !collector.metrics("azure_scheduled_event_status").is_empty();
         (is_pushed && !collector.log_records().is_empty() && !collector.spans().is_empty())
             .then_some(())
@@ -221,69 +149,6 @@ async fn a_spot_vm_that_dies_before_its_eviction_starts_has_exported_the_announc
     assert_eq!(field(scheduled, "Value"), "1.000000", "{status}");
 }
 
-/// The Collector is down from before the announcement until after the end, and the exporter is killed twice.
-#[tokio::test]
-async fn collector_gets_over_grpc_once_what_waited_in_a_killed_exporter() {
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path();
-    certificates(folder);
-    let azure = Exporter::simulator(folder, &[]).await;
-    let path = |name: &str| folder.join(name).display().to_string();
-    let (ca, certificate, key) = (path("ca.pem"), path("client.pem"), path("client-key.pem"));
-    let start = async |endpoint: &str| {
-        let variables = [
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
-            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
-            ("OTEL_EXPORTER_OTLP_CERTIFICATE", &ca),
-            ("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", &certificate),
-            ("OTEL_EXPORTER_OTLP_CLIENT_KEY", &key),
-            ("OTEL_METRICS_EXPORTER", "otlp"),
-            ("OTEL_METRIC_EXPORT_INTERVAL", "1000"),
-        ];
-        let mut vm = Vm::start("web_0", &azure, folder, &variables).await;
-        vm.until("azure_scheduled_events_up", 1).await;
-        vm
-    };
-    let spooled = "azure_scheduled_events_spans_spooled";
-    let mut vm = start("https://127.0.0.1:9").await;
-    azure.play(freeze("6s")).await;
-    vm.until_at_least(spooled, 1).await;
-    drop(vm);
-    let mut vm = start("https://127.0.0.1:9").await;
-    vm.until(spooled, 4).await;
-    drop(vm);
-    let collector = Collector::start(folder).await;
-    let mut vm = start(&format!("https://{}", collector.grpc_tls)).await;
-    vm.until(spooled, 0).await;
-    let transitions = wait_until("the end is logged", async || {
-        let records = collector.log_records().into_iter();
-        let names: Vec<_> = records.map(|[_, name, ..]| name).collect();
-        names
-            .iter()
-            .any(|name| name.ends_with("ended"))
-            .then_some(names)
-    })
-    .await;
-    let expected = ["announced", "started", "ended"];
-    assert_eq!(
-        transitions,
-        expected.map(|name| format!("azure.scheduled_event.{name}"))
-    );
-    let mut spans: Vec<_> = collector
-        .spans()
-        .into_iter()
-        .map(|[.., name]| name)
-        .collect();
-    spans.sort_unstable();
-    let expected = ["Freeze", "announced", "impact", "notice"];
-    assert_eq!(
-        spans,
-        expected.map(|name| format!("scheduled_event {name}"))
-    );
-    let up = "azure_scheduled_events_up";
-    wait_until("metrics", async || collector.metrics(up).pop()).await;
-}
-
 #[tokio::test]
 async fn without_system_certificates_the_export_stops_and_the_exporter_does_not() {
     let folder = TempDir::new().unwrap();
@@ -293,15 +158,14 @@ async fn without_system_certificates_the_export_stops_and_the_exporter_does_not(
         ("SSL_CERT_FILE", "/nonexistent"),
         ("SSL_CERT_DIR", "/nonexistent"),
     ];
-    let mut vm = Vm::start("web_0", &azure, folder.path(), &unusable).await;
-    vm.until("azure_scheduled_events_up", 1).await;
+    let vm = Exporter::of_vm(&azure, "web_0", &[], &unusable, folder.path()).await;
     azure.play(freeze("6s")).await;
-    let ended = r#"azure_scheduled_events_ended_total{event_type="Freeze",outcome="completed"}"#;
-    vm.until(ended, 1).await;
-    vm.until("azure_scheduled_events_spans_spooled", 4).await;
+    vm.until(r#"ended_total{event_type="Freeze",outcome="completed"} 1"#)
+        .await;
+    vm.until("azure_scheduled_events_spans_spooled 4").await;
     // One for each signal.
     vm.until_logged("no client can be made", 2).await;
-    let log = vm.daemon.log();
+    let log = vm.log();
     let mut lines = log.lines();
     let line = lines.find(|line| line.contains("no client can be made"));
     assert!(

@@ -1,32 +1,29 @@
 //! The path of an alert: a simulated Azure, Prometheus with the rules of `alerts/`, Alertmanager with its example.
 
-use std::fmt::Write as _;
-use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+use std::{
+    fmt::Write as _,
+    fs,
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, TcpStream},
+    path::Path,
+    time::Duration,
 };
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::{
-    io::AsyncWriteExt as _,
-    net::{TcpListener, TcpStream},
-    task::JoinHandle,
-};
 
 use super::exporter::Exporter;
-use super::webhook::{AUTOMATION, BARRIER, Webhook, body};
-use super::{Daemon, client, get, samples, wait_until, wait_until_for};
+use super::webhook::{AUTOMATION, BARRIER, Webhook};
+use super::{
+    ANY_PORT, Daemon, Listening, Prometheus, Reply, client, get, samples, wait_until,
+    wait_until_for,
+};
 
 /// An exporter resolves an alert four minutes after the end of its event.
 pub(crate) const NOTIFICATION_DEADLINE: Duration = Duration::from_mins(5);
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/alerts");
 const EXAMPLE: &str = include_str!("../../../alerts/alertmanager.example.yml");
-/// Waits of the example, and those of the tests.
-const WAITS: [(&str, &str); 5] = [
+/// Waits of the example, and those of most tests.
+pub(crate) const WAITS: [(&str, &str); 5] = [
     ("group_interval: 1m\n", "group_interval: 2s\n"),
     ("group_interval: 15s\n", "group_interval: 2s\n"),
     ("group_wait: 1m\n", "group_wait: 1s\n"),
@@ -43,17 +40,8 @@ pub(crate) struct Alertmanager {
 }
 
 impl Alertmanager {
-    /// The example's routes and inhibitions with shorter waits, and the webhook for every receiver but `nobody`.
-    pub(crate) async fn start(program: &Path, folder: &Path) -> Self {
-        Self::start_with(&WAITS, program, folder).await
-    }
-
-    /// [`Self::start`] with the waits of the example.
-    pub(crate) async fn start_as_example(program: &Path, folder: &Path) -> Self {
-        Self::start_with(&[], program, folder).await
-    }
-
-    async fn start_with(waits: &[(&str, &str)], program: &Path, folder: &Path) -> Self {
+    /// The example's routes and inhibitions with these waits, and the webhook for every receiver but `nobody`.
+    pub(crate) async fn start(waits: &[(&str, &str)], program: &Path, folder: &Path) -> Self {
         let mut alertmanager = Self::launch(waits, program, folder, Ipv4Addr::LOCALHOST, &[]).await;
         let ready = format!("{}/-/ready", alertmanager.url());
         wait_until("Alertmanager is ready", async || {
@@ -161,55 +149,35 @@ impl Alertmanager {
 
 /// A proxy for the pushes to an Alertmanager, which answers 503 while it is closed.
 pub(crate) struct Gate {
-    pub(crate) address: SocketAddr,
-    pub(crate) is_closed: Arc<AtomicBool>,
-    accepting: JoinHandle<()>,
+    pub(crate) is_closed: bool,
+    alertmanager: String,
 }
 
 impl Gate {
-    pub(crate) async fn start(alertmanager: &Alertmanager) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let is_closed = Arc::new(AtomicBool::new(false));
-        let closed = Arc::clone(&is_closed);
-        let url = format!("{}/api/v2/alerts", alertmanager.url());
-        let accepting = tokio::spawn(async move {
-            while let Ok((stream, _client)) = listener.accept().await {
-                tokio::spawn(pass(stream, Arc::clone(&closed), url.clone()));
-            }
-        });
-        Self {
-            address,
-            is_closed,
-            accepting,
-        }
-    }
-}
-
-impl Drop for Gate {
-    fn drop(&mut self) {
-        self.accepting.abort();
-    }
-}
-
-async fn pass(mut stream: TcpStream, is_closed: Arc<AtomicBool>, url: String) {
-    let (http, mut read) = (client(), Vec::new());
-    while let Some(alerts) = body(&mut stream, &mut read).await {
-        let status = if is_closed.load(Relaxed) {
-            "503 Service Unavailable"
-        } else if alerts.is_empty() {
-            // The request for the status.
-            "403 Forbidden"
-        } else {
-            let push = http.post(&url).header("content-type", "application/json");
-            let pushed = push.body(alerts).send().await.unwrap();
-            assert!(pushed.status().is_success(), "{pushed:?}");
-            "200 OK"
+    pub(crate) async fn start(alertmanager: &Alertmanager) -> Listening<Self> {
+        let gate = Self {
+            is_closed: false,
+            alertmanager: alertmanager.address.clone(),
         };
-        let response = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
-        if stream.write_all(response.as_bytes()).await.is_err() {
-            return;
-        }
+        Listening::start(ANY_PORT, gate, |gate: &mut Self, request| {
+            if gate.is_closed {
+                return Reply::http("503 Service Unavailable", &[], "");
+            }
+            if request.body.is_empty() {
+                // The request for the status.
+                return Reply::http("403 Forbidden", &[], "");
+            }
+            let head =
+                "POST /api/v2/alerts HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length";
+            let length = request.body.len();
+            let mut stream = TcpStream::connect(&gate.alertmanager).unwrap();
+            write!(stream, "{head}: {length}\r\n\r\n{}", request.body).unwrap();
+            let mut response = String::new();
+            stream.read_to_string(&mut response).unwrap();
+            assert!(response.contains(" 200 OK\r\n"), "{response}");
+            Reply::ok("")
+        })
+        .await
     }
 }
 
@@ -236,69 +204,32 @@ fn config(webhook: &str, waits: &[(&str, &str)]) -> String {
     config
 }
 
-/// Prometheus with the rules of `alerts/`.
-pub(crate) struct Prometheus {
-    pub(crate) address: String,
-    daemon: Daemon,
-    http: reqwest::Client,
-}
-
 impl Prometheus {
-    /// Returns once it has scraped every target.
-    pub(crate) async fn start(
+    /// With the rules of `alerts/`, once it has scraped every target.
+    pub(crate) async fn with_rules(
         program: &Path,
         seconds: u32,
         targets: &[&Exporter],
         alertmanager: &Alertmanager,
         folder: &Path,
     ) -> Self {
-        let rules = rules(folder, targets.len() == 1);
+        write_rules(folder, targets.len() == 1);
         let targets: Vec<String> = targets
             .iter()
             .map(|it| format!("'{}'", it.address))
             .collect();
         let config = format!(
             "global: {{ scrape_interval: {seconds}s, scrape_timeout: {seconds}s, evaluation_interval: {seconds}s }}\n\
-             rule_files: ['{}/*.rules.yml']\n\
+             rule_files: ['rules/*.rules.yml']\n\
              scrape_configs:\n- job_name: azure-scheduled-events\n  static_configs:\n  - targets: [{}]\n\
              alerting:\n  alertmanagers:\n  - static_configs:\n    - targets: ['{}']\n",
-            rules.display(),
             targets.join(","),
             alertmanager.address,
         );
-        let path = folder.join("prometheus.yml");
-        fs::write(&path, config).unwrap();
-        let args = [
-            format!("--config.file={}", path.display()),
-            format!(
-                "--storage.tsdb.path={}",
-                folder.join("prometheus").display()
-            ),
-            "--web.listen-address=127.0.0.1:0".to_owned(),
-        ];
-        let mut daemon = Daemon::start("prometheus", program, args, folder);
-        let address = daemon.listening_on(Ipv4Addr::LOCALHOST).await.to_string();
-        let mut prometheus = Self {
-            address,
-            daemon,
-            http: client(),
-        };
+        let mut prometheus = Self::start(program, &config, &[], folder).await;
         let all = format!("sum(up) == {}", targets.len());
         prometheus.until(&all).await;
         prometheus
-    }
-
-    /// Waits until an expression has a result.
-    pub(crate) async fn until(&mut self, expression: &str) {
-        let url = format!("http://{}/api/v1/query", self.address);
-        let url = reqwest::Url::parse_with_params(&url, [("query", expression)]).unwrap();
-        wait_until(expression, async || {
-            self.daemon.assert_running();
-            let answer: Value =
-                serde_json::from_str(&get(&self.http, url.as_str()).await?).unwrap();
-            answer["data"]["result"].as_array()?.first().map(|_| ())
-        })
-        .await;
     }
 
     /// Waits until every group of rules without an interval of its own has been evaluated three more times.
@@ -307,7 +238,6 @@ impl Prometheus {
         let before = wait_until(what, async || self.evaluations().await).await;
         assert!(!before.is_empty(), "no rules");
         wait_until("three evaluations of the rules", async || {
-            self.daemon.assert_running();
             let now = self.evaluations().await?;
             let is_done = before
                 .iter()
@@ -319,8 +249,10 @@ impl Prometheus {
     }
 
     /// The number of evaluations of each group without an interval of its own.
-    async fn evaluations(&self) -> Option<Vec<f64>> {
-        let text = get(&self.http, &format!("http://{}/metrics", self.address)).await?;
+    async fn evaluations(&mut self) -> Option<Vec<f64>> {
+        self.daemon.assert_running();
+        let url = format!("http://{}/metrics", self.address);
+        let text = get(&client(), &url).await?;
         let of_groups = |name: &str| -> Vec<f64> {
             let found = samples(&text).into_iter();
             let found = found.filter(|sample| sample.series.name == name);
@@ -337,10 +269,10 @@ impl Prometheus {
     }
 }
 
-/// The rules. If `is_hasty`, `AzureScheduledEventsExporterDown` fires after 3 seconds rather than 10 minutes.
+/// Copies the rules. If `is_hasty`, `AzureScheduledEventsExporterDown` fires after 3 seconds rather than 10 minutes.
 ///
 /// With many exporters on a busy machine, one may not answer for 3 seconds although nothing is wrong.
-fn rules(folder: &Path, is_hasty: bool) -> PathBuf {
+fn write_rules(folder: &Path, is_hasty: bool) {
     let copies = folder.join("rules");
     fs::create_dir(&copies).unwrap();
     for name in ["scheduled-events.rules.yml", "exporter-health.rules.yml"] {
@@ -350,41 +282,9 @@ fn rules(folder: &Path, is_hasty: bool) -> PathBuf {
         }
         fs::write(copies.join(name), text).unwrap();
     }
-    copies
 }
 
 impl Exporter {
-    /// The exporter of a VM of the simulated Azure, once a poll has succeeded.
-    pub(crate) async fn of_vm(
-        azure: &Self,
-        vm: &str,
-        alertmanager: Option<&Alertmanager>,
-        folder: &Path,
-    ) -> Self {
-        let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        Self::of_vm_at(listen, azure, vm, alertmanager, folder).await
-    }
-
-    /// [`Exporter::of_vm`] on a given address.
-    pub(crate) async fn of_vm_at(
-        listen: SocketAddr,
-        azure: &Self,
-        vm: &str,
-        alertmanager: Option<&Alertmanager>,
-        folder: &Path,
-    ) -> Self {
-        let home = folder.join(vm);
-        fs::create_dir_all(&home).unwrap();
-        let mut flags = vec![
-            format!("--imds.url={}", azure.url("")),
-            format!("--vm.name={vm}"),
-            format!("--state.directory={}", home.join("state").display()),
-        ];
-        flags.extend(alertmanager.map(|it| format!("--alertmanager.url={}", it.url())));
-        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-        Self::run(listen, &flags, &home).await
-    }
-
     /// Waits until its log says that so many alerts have ended, and that they were resolved later.
     pub(crate) async fn until_resolved(&self, alerts: u32) {
         wait_until_for(NOTIFICATION_DEADLINE, "the exporter resolves", async || {
@@ -398,27 +298,5 @@ impl Exporter {
                 .ok_or_else(|| format!("{found} so far"))
         })
         .await;
-    }
-
-    /// Starts a scenario of the simulated Azure now.
-    pub(crate) async fn play(&self, scenario: Value) {
-        let body = json!({ "scenario": scenario });
-        self.control("/simulator/start", body).await;
-    }
-
-    /// Ends all events of the simulated Azure.
-    pub(crate) async fn clear(&self) {
-        self.control("/simulator/clear", Value::Null).await;
-    }
-
-    async fn control(&self, path: &str, body: Value) {
-        let request = client().post(self.url(path)).body(body.to_string());
-        let request = request.header("content-type", "application/json");
-        let response = request.send().await.unwrap();
-        assert!(
-            response.status().is_success(),
-            "{}",
-            response.text().await.unwrap()
-        );
     }
 }

@@ -1,12 +1,14 @@
 //! The program under test, as a user starts it.
 
-use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::{ffi::OsStr, fs, net::Ipv4Addr, path::Path};
+
+use serde_json::{Value, json};
 
 use super::{DEADLINE, Daemon, client, get, wait_until};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_azure-scheduled-events-exporter");
+const LISTEN: &str = "--web.listen-address=";
+const ANY_PORT: &str = "--web.listen-address=127.0.0.1:0";
 
 /// One running process.
 pub(crate) struct Exporter {
@@ -17,64 +19,59 @@ pub(crate) struct Exporter {
 impl Exporter {
     /// `demo`, once an event of this VM is on `/metrics`.
     pub(crate) async fn demo(folder: &Path, flags: &[&str]) -> Self {
-        let sign = "azure_scheduled_event_not_before_timestamp_seconds{";
-        let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        Self::start(listen, "demo", flags, folder, "/metrics", sign).await
+        let flags = [&["demo", ANY_PORT], flags].concat();
+        let daemon = Daemon::start("demo", Path::new(PROGRAM), flags, folder);
+        let demo = Self::of(daemon).await;
+        demo.until("azure_scheduled_event_not_before_timestamp_seconds{")
+            .await;
+        demo
     }
 
     /// `simulate`, once its page is served.
     pub(crate) async fn simulator(folder: &Path, flags: &[&str]) -> Self {
-        let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        Self::start(listen, "simulate", flags, folder, "/", "</html>").await
+        let flags = [&["simulate", ANY_PORT], flags].concat();
+        let mut daemon = Daemon::start("simulate", Path::new(PROGRAM), flags, folder);
+        let address = daemon.listening_on(Ipv4Addr::LOCALHOST).await.to_string();
+        let simulator = Self { address, daemon };
+        simulator.wait_for("/", "</html>").await;
+        simulator
     }
 
-    /// The exporter on `listen`, once a poll has succeeded.
-    pub(crate) async fn run(listen: SocketAddr, flags: &[&str], folder: &Path) -> Self {
-        let sign = "\nazure_scheduled_events_up 1";
-        Self::start(listen, "", flags, folder, "/metrics", sign).await
-    }
-
-    /// [`Self::run`] as the last arguments of a command for the shell.
-    pub(crate) async fn run_by(command: &str, flags: &[&str], folder: &Path) -> Self {
-        let script = folder.join("start");
-        fs::write(&script, format!("exec {command} {PROGRAM} \"$@\"\n")).unwrap();
-        let flags = [
-            &[script.to_str().unwrap(), "--web.listen-address=127.0.0.1:0"],
-            flags,
-        ]
-        .concat();
-        let daemon = Daemon::start("exporter", Path::new("/bin/sh"), flags, folder);
-        Self::reached(daemon, "", "/metrics", "\nazure_scheduled_events_up 1").await
-    }
-
-    /// Waits until the page at `path` contains `sign`.
-    async fn start(
-        listen: SocketAddr,
-        command: &'static str,
+    /// The exporter of a VM of the simulated Azure, once a poll has succeeded. Its files are in a folder of its own.
+    pub(crate) async fn of_vm(
+        azure: &Self,
+        vm: &str,
         flags: &[&str],
+        variables: &[(&str, &str)],
         folder: &Path,
-        path: &str,
-        sign: &str,
     ) -> Self {
-        let listen = format!("--web.listen-address={listen}");
-        let command_or_none = (!command.is_empty()).then_some(command);
-        let args = command_or_none
-            .into_iter()
-            .chain([listen.as_str()])
-            .chain(flags.iter().copied());
-        let name = command_or_none.unwrap_or("exporter");
-        let daemon = Daemon::start(name, Path::new(PROGRAM), args, folder);
-        Self::reached(daemon, command, path, sign).await
+        let home = folder.join(vm);
+        fs::create_dir_all(&home).unwrap();
+        let mut args = vec![
+            format!("--imds.url={}", azure.url("")),
+            format!("--vm.name={vm}"),
+            format!("--state.directory={}", home.join("state").display()),
+        ];
+        if !flags.iter().any(|flag| flag.starts_with(LISTEN)) {
+            args.push(ANY_PORT.to_owned());
+        }
+        args.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        let variables = variables.iter();
+        let variables: Vec<_> = variables
+            .map(|(name, value)| (*name, OsStr::new(*value)))
+            .collect();
+        let program = Path::new(PROGRAM);
+        Self::of(Daemon::start_with(
+            "exporter", program, args, &variables, &home,
+        ))
+        .await
     }
 
-    async fn reached(mut daemon: Daemon, command: &str, path: &str, sign: &str) -> Self {
-        let address = match command {
-            "simulate" => daemon.listening_on(Ipv4Addr::LOCALHOST).await.to_string(),
-            _ => daemon.logged_address(DEADLINE).await,
-        };
+    /// Waits until a poll has succeeded.
+    pub(crate) async fn of(mut daemon: Daemon) -> Self {
+        let address = daemon.logged_address(DEADLINE).await;
         let mut exporter = Self { address, daemon };
-        exporter.daemon.assert_running();
-        exporter.wait_for(path, sign).await;
+        exporter.until("\nazure_scheduled_events_up 1").await;
         exporter.daemon.assert_running();
         exporter
     }
@@ -93,11 +90,41 @@ impl Exporter {
         .await;
     }
 
+    /// Waits until the log has this text so many times: another thread writes it.
+    pub(crate) async fn until_logged(&self, text: &str, count: usize) {
+        wait_until(text, async || {
+            (self.log().matches(text).count() == count).then_some(())
+        })
+        .await;
+    }
+
     pub(crate) fn log(&self) -> String {
         self.daemon.log()
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    /// Starts a scenario of the simulated Azure now.
+    pub(crate) async fn play(&self, scenario: Value) {
+        let body = json!({ "scenario": scenario });
+        self.control("/simulator/start", body).await;
+    }
+
+    /// Ends all events of the simulated Azure.
+    pub(crate) async fn clear(&self) {
+        self.control("/simulator/clear", Value::Null).await;
+    }
+
+    async fn control(&self, path: &str, body: Value) {
+        let request = client().post(self.url(path)).body(body.to_string());
+        let request = request.header("content-type", "application/json");
+        let response = request.send().await.unwrap();
+        assert!(
+            response.status().is_success(),
+            "{}",
+            response.text().await.unwrap()
+        );
     }
 }

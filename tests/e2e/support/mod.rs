@@ -9,6 +9,7 @@ mod exposition;
 #[expect(dead_code, reason = "the integration tests restart their fakes")]
 mod listening;
 mod programs;
+mod prometheus;
 #[path = "../../it/support/reply.rs"]
 #[expect(dead_code, reason = "the integration tests have more replies")]
 mod reply;
@@ -27,6 +28,7 @@ pub(crate) use daemon::Daemon;
 pub(crate) use exposition::{Sample, Series, samples};
 pub(crate) use listening::{ANY_PORT, Listening};
 pub(crate) use programs::{Tool, cached, node_script, run, system};
+pub(crate) use prometheus::Prometheus;
 pub(crate) use reply::Reply;
 pub(crate) use request::Request;
 

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use serde_json::Value;
-use tokio::{io::AsyncReadExt as _, net::TcpStream};
 
 use super::{ANY_PORT, Listening, Reply};
 
@@ -125,30 +124,4 @@ impl State {
             description: text(&alert["annotations"]["description"]),
         }));
     }
-}
-
-/// The body of the next request; `None` once the connection is closed.
-pub(super) async fn body(stream: &mut TcpStream, read: &mut Vec<u8>) -> Option<Vec<u8>> {
-    let head = loop {
-        if let Some(at) = read.windows(4).position(|four| four == b"\r\n\r\n") {
-            break at + 4;
-        }
-        more(stream, read).await?;
-    };
-    let text = String::from_utf8_lossy(&read[..head]).to_ascii_lowercase();
-    let length = text
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: "));
-    let length: usize = length.map_or(0, |length| length.parse().unwrap());
-    while read.len() < head + length {
-        more(stream, read).await?;
-    }
-    let rest = read.split_off(head + length);
-    let body = read.split_off(head);
-    *read = rest;
-    Some(body)
-}
-
-async fn more(stream: &mut TcpStream, read: &mut Vec<u8>) -> Option<()> {
-    matches!(stream.read_buf(read).await, Ok(count) if count > 0).then_some(())
 }

@@ -6,13 +6,10 @@ mod openssl;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::exporter::PROGRAM;
-use crate::support::{
-    DEADLINE, Daemon, Tool, cached, certificates, client, get, system, wait_until,
-};
+use crate::support::{DEADLINE, Daemon, Prometheus, Tool, cached, certificates, system};
 
 pub(crate) const PASSWORD: &str = "a password";
 
@@ -52,67 +49,44 @@ pub(crate) async fn demo(folder: &Path, config: &Path) -> (Daemon, String) {
 
 #[tokio::test]
 async fn prometheus_2_scrapes_over_tls_with_a_client_certificate_and_a_password() {
-    scrapes_over_tls("prometheus-2", &system(Tool::Debian, "/usr/bin/prometheus")).await;
+    scrapes_over_tls(&system(Tool::Debian, "/usr/bin/prometheus")).await;
 }
 
 #[tokio::test]
 async fn prometheus_3_scrapes_over_tls_with_a_client_certificate_and_a_password() {
     let program = cached(Tool::Prometheus3, "prometheus", "prometheus");
-    scrapes_over_tls("prometheus-3", &program).await;
+    scrapes_over_tls(&program).await;
 }
 
 /// A scrape with everything that is asked for, per version of TLS, and one without each part of it.
-async fn scrapes_over_tls(name: &'static str, program: &Path) {
+async fn scrapes_over_tls(program: &Path) {
     let folder = TempDir::new().unwrap();
     let config = write_files(folder.path(), ClientAuth::Verified);
     let (mut demo, address) = demo(folder.path(), &config).await;
-    let scrape = scrape_config(folder.path(), &address);
-    let args = [
-        format!("--config.file={}", scrape.display()),
-        format!(
-            "--storage.tsdb.path={}",
-            folder.path().join("tsdb").display()
-        ),
-        "--web.listen-address=127.0.0.1:0".to_owned(),
-    ];
-    let mut prometheus = Daemon::start(name, program, args, folder.path());
-    let api = prometheus.listening_on(std::net::Ipv4Addr::LOCALHOST).await;
-    let http = client();
-    let mut until = async |query: &str, expected: &str| {
-        let url = format!("http://{api}/api/v1/query?query={query}");
-        wait_until(query, async || {
-            demo.assert_running();
-            prometheus.assert_running();
-            (value(&get(&http, &url).await?)? == expected).then_some(())
-        })
-        .await;
-    };
+    let scrape = scrape_config(&address);
+    let mut prometheus = Prometheus::start(program, &scrape, &[], folder.path()).await;
     for (job, up) in [
-        ("tls12", "1"),
-        ("tls13", "1"),
-        ("no-certificate", "0"),
-        ("no-password", "0"),
-        ("wrong-password", "0"),
-        ("no-tls", "0"),
+        ("tls12", 1),
+        ("tls13", 1),
+        ("no-certificate", 0),
+        ("no-password", 0),
+        ("wrong-password", 0),
+        ("no-tls", 0),
     ] {
         // Several scrapes: a connection that is kept must work too.
-        for function in ["count", "min", "max"] {
-            let query = format!("{function}_over_time(up{{job=\"{job}\"}}[10s])");
-            let expected = if function == "count" { "3" } else { up };
-            until(&query, expected).await;
+        for (function, expected) in [("count", 3), ("min", up), ("max", up)] {
+            let scrapes = format!("up{{job=\"{job}\"}}[10s]");
+            let is_expected = format!("{function}_over_time({scrapes}) == {expected}");
+            prometheus.until(&is_expected).await;
         }
     }
-    until("count(azure_scheduled_events_up)", "2").await;
+    prometheus
+        .until("count(azure_scheduled_events_up) == 2")
+        .await;
+    demo.assert_running();
 }
 
-/// The value of a response with one series.
-fn value(response: &str) -> Option<String> {
-    let response: Value = serde_json::from_str(response).unwrap();
-    let value = &response["data"]["result"][0]["value"][1];
-    value.as_str().map(str::to_owned)
-}
-
-fn scrape_config(folder: &Path, address: &str) -> PathBuf {
+fn scrape_config(address: &str) -> String {
     let certificate = "cert_file: client.pem, key_file: client-key.pem";
     let password = format!("{{username: prometheus, password: '{PASSWORD}'}}");
     let wrong = "{username: prometheus, password: wrong}";
@@ -136,8 +110,6 @@ fn scrape_config(folder: &Path, address: &str) -> PathBuf {
     })
     .collect();
     let jobs = jobs.concat();
-    let path = folder.join("scrape.yml");
     let global = "global:\n  scrape_interval: 3s\n  scrape_timeout: 3s\nscrape_configs:\n";
-    fs::write(&path, format!("{global}{jobs}")).unwrap();
-    path
+    format!("{global}{jobs}")
 }
