@@ -1,8 +1,8 @@
-"""Checks the files in packaging/prometheus: python3 tests/rules/forms.py PROMTOOL.
+"""Checks the files in packaging/prometheus: python3 tests/rules/forms.py PROMTOOL DEBIAN_PROMTOOL.
 
 The forms of the rules are current and have the rules of alerts/*.rules.yml. Those of Azure Monitor have annotations without
-functions, and pass azure-monitor.yml in promtool. Its scrape configurations and those of docs/linux.md are valid, and have
-the job of the rules.
+functions, and pass azure-monitor.yml in promtool. Its scrape configurations and those of all pages are valid, and have the
+job of the rules.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 import yaml
@@ -19,6 +20,7 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent.parent
 FORMS = ROOT / "packaging" / "prometheus"
 AZURE = FORMS / "azure-monitor"
+CONFIGURATIONS = 9
 PLAIN_ACTION = re.compile(r"\{\{ \$(labels\.\w+|value) \}\}")
 
 failures = []
@@ -85,21 +87,34 @@ def evaluated(text: str) -> str:
     return text
 
 
-def check_scraping(promtool: str) -> None:
+def check_scraping(newest: str, debian: str) -> None:
+    """What pages have for Prometheus, within the rest of a configuration if need be, and the job of each scrape."""
     config_map = yaml.safe_load((AZURE / "ama-metrics-prometheus-config-node.yaml").read_text())
-    embedded = config_map["data"]["prometheus-config"]
-    expect("job_name: azure-scheduled-events\n" in embedded, "ConfigMap: not the job that the rules select")
-    run(promtool, "check", "config", AZURE / "remote-write.yml")
-    # The configuration on the page, and with what the page on HTTP adds for TLS.
-    pages = "".join((ROOT / "docs" / name).read_text() for name in ("linux.md", "http.md"))
-    blocks = re.findall(r"(?ms)^```yaml\n(.*?)^```", pages)
-    [plain] = [block for block in blocks if "job_name: azure-scheduled-events " in block]
-    [tls] = [block for block in blocks if "scheme: https" in block]
-    for text in (embedded, plain, plain.replace("    static_configs:", tls + "    static_configs:", 1)):
+    run(newest, "check", "config", AZURE / "remote-write.yml")
+    blocks = [config_map["data"]["prometheus-config"]]
+    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("packaging/**/README.md")]
+    for page in pages:
+        blocks += re.findall(r"(?ms)^ *```(?:yaml|alloy)\n(.*?)^ *```", page.read_text())
+    jobs = [job for block in blocks for job in re.findall(r'job_name *[:=] *"?([\w-]*azure-sched[\w-]*)', block)]
+    expect(len(jobs) > 4 and set(jobs) == {"azure-scheduled-events"}, f"not the job that the rules select: {jobs}")
+    checked = 0
+    for block in blocks:
+        if not re.match(
+            r" *(?:#.*\n *)?(?:global|rule_files|scrape_configs|azure_sd_configs|scheme|receivers:\n  prometheus):",
+            block,
+        ):
+            continue
+        found = yaml.safe_load(textwrap.dedent(block))
+        config = found["receivers"]["prometheus"]["config"] if "receivers" in found else found
+        if not config.keys() & {"rule_files", "scrape_configs"}:
+            config = {"scrape_configs": [{"job_name": "azure-scheduled-events", **config}]}
         with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
-            file.write(text)
+            # No promtool here has the discovery of Kubernetes, and only Debian's has that of Azure.
+            file.write(json.dumps(config).replace('"kubernetes_sd_configs": [{"role": "pod"}]', '"static_configs": []'))
             file.flush()
-            run(promtool, "check", "config", "--syntax-only", file.name)
+            run(debian if "azure_sd_configs" in block else newest, "check", "config", "--syntax-only", file.name)
+        checked += 1
+    expect(checked == CONFIGURATIONS, f"{checked} configurations of Prometheus, not {CONFIGURATIONS}")
 
 
 if __name__ == "__main__":
@@ -109,7 +124,7 @@ if __name__ == "__main__":
     rules = [group for path in paths for group in yaml.safe_load(path.read_text())["groups"]]
     check_kubernetes(rules)
     check_azure(sys.argv[1], rules)
-    check_scraping(sys.argv[1])
+    check_scraping(*sys.argv[1:])
     for failure in failures:
         print(failure, file=sys.stderr)
     sys.exit(1 if failures else 0)
