@@ -261,5 +261,5 @@ def dashboard(
         "links": board_links(uid), "panels": panels, "refresh": refresh, "schemaVersion": SCHEMA,
         "tags": ["azure", "azure-scheduled-events", "maintenance"],
         "templating": {"list": [datasource_variable("datasource", "Data source", "prometheus"), *variables]},
-        "time": {"from": since, "to": "now"}, "title": f"Azure Scheduled Events / {title}", "uid": uid,
+        "time": {"from": since, "to": "now"}, "timezone": "utc", "title": f"Azure Scheduled Events / {title}", "uid": uid,
     }

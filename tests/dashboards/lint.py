@@ -45,6 +45,8 @@ def importable(board: Board) -> Iterator[Finding]:
     """Requirements of Grafana's import, provisioning and sidecar."""
     if board["editable"] or "id" in board or not board["uid"].startswith("azse-") or "__inputs" in board:
         yield "importable", "", "is editable, or has an id or inputs"
+    if board.get("timezone") != "utc":
+        yield "importable", "", "shows the times of the browser, not UTC"
     ids = [panel["id"] for panel in boards.panels(board)]
     if ids != list(range(1, len(ids) + 1)):
         yield "importable", "", "panel ids are not 1, 2, 3, …"
