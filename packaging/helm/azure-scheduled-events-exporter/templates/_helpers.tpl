@@ -19,19 +19,21 @@
 {{- end }}
 
 {{- define "azse.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "azse.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "azse.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
+{{/* The labels of a resource, each once. Arguments: root; more, which replace others. */}}
 {{- define "azse.labels" -}}
-{{ include "azse.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/part-of: {{ include "azse.name" . }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $root := .root }}
+{{- $chart := printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- $own := dict
+  "app.kubernetes.io/version" $root.Chart.AppVersion
+  "app.kubernetes.io/part-of" (include "azse.name" $root)
+  "app.kubernetes.io/managed-by" $root.Release.Service
+  "helm.sh/chart" $chart }}
+{{- $selector := fromYaml (include "azse.selectorLabels" $root) }}
+{{- toYaml (merge dict (default dict .more) (default dict $root.Values.commonLabels) $selector $own) }}
 {{- end }}
 
 {{- define "azse.serviceAccountName" -}}
@@ -121,16 +123,19 @@ tlsConfig:
 basicAuth:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- $job := dict "targetLabel" "job" "replacement" .root.Values.jobName }}
+{{- $node := dict "sourceLabels" (list "__meta_kubernetes_pod_node_name") "targetLabel" "node" }}
 relabelings:
-  - targetLabel: job
-    replacement: {{ .root.Values.jobName | quote }}
-  - sourceLabels: [__meta_kubernetes_pod_node_name]
-    targetLabel: node
-  {{- with .monitor.relabelings }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- include "azse.relabelings" (concat (list $job $node) (default list .monitor.relabelings)) | nindent 2 }}
 {{- with .monitor.metricRelabelings }}
 metricRelabelings:
-  {{- toYaml . | nindent 2 }}
+  {{- include "azse.relabelings" . | nindent 2 }}
 {{- end }}
+{{- end }}
+
+{{/* Relabelings with the default that the custom resource writes: otherwise Argo CD sees a difference for ever. */}}
+{{- define "azse.relabelings" -}}
+{{- $relabelings := list }}
+{{- range . }}{{ $relabelings = append $relabelings (set (deepCopy .) "action" (default "replace" .action)) }}{{ end }}
+{{- toYaml $relabelings }}
 {{- end }}

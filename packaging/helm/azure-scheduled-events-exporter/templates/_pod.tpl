@@ -40,10 +40,10 @@ windowsOptions:
   runAsUserName: {{ $values.windows.runAsUserName | quote }}
 {{- else if eq $values.state.type "hostPath" }}
 {{- $user := int $values.state.hostPathUser }}
-{{- $context := set (deepCopy $values.podSecurityContext) "runAsUser" $user }}
+{{- $context := set (deepCopy (default dict $values.podSecurityContext)) "runAsUser" $user }}
 {{- toYaml (set (set $context "runAsGroup" $user) "runAsNonRoot" (ne $user 0)) }}
 {{- else }}
-{{- toYaml $values.podSecurityContext }}
+{{- toYaml (default dict $values.podSecurityContext) }}
 {{- end }}
 {{- end }}
 
@@ -54,14 +54,15 @@ nodeSelector, tolerations, affinity); imageKey, the name of the image in the val
 {{- define "azse.daemonSet" -}}
 {{- $values := .root.Values }}
 {{- $volumes := fromJsonArray (include "azse.volumes" .) }}
+{{- $component := dict "app.kubernetes.io/component" .os }}
+{{- $selector := merge (fromYaml (include "azse.selectorLabels" .root)) $component }}
 apiVersion: apps/v1
 kind: DaemonSet
 metadata:
-  name: {{ .name }}
-  namespace: {{ include "azse.namespace" .root }}
+  name: {{ .name | quote }}
+  namespace: {{ include "azse.namespace" .root | quote }}
   labels:
-    {{- include "azse.labels" .root | nindent 4 }}
-    app.kubernetes.io/component: {{ .os }}
+    {{- include "azse.labels" (dict "root" .root "more" $component) | nindent 4 }}
   {{- with $values.daemonSetAnnotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
@@ -69,8 +70,7 @@ metadata:
 spec:
   selector:
     matchLabels:
-      {{- include "azse.selectorLabels" .root | nindent 6 }}
-      app.kubernetes.io/component: {{ .os }}
+      {{- toYaml $selector | nindent 6 }}
   {{- with $values.updateStrategy }}
   updateStrategy:
     {{- toYaml . | nindent 4 }}
@@ -79,11 +79,7 @@ spec:
     metadata:
       {{- /* Without the version of the chart, so that an upgrade restarts only pods that change. */}}
       labels:
-        {{- include "azse.selectorLabels" .root | nindent 8 }}
-        app.kubernetes.io/component: {{ .os }}
-        {{- with merge dict (default dict $values.podLabels) (default dict $values.commonLabels) }}
-        {{- toYaml . | nindent 8 }}
-        {{- end }}
+        {{- toYaml (merge dict (default dict $values.podLabels) (default dict $values.commonLabels) $selector) | nindent 8 }}
       {{- with $values.podAnnotations }}
       annotations:
         {{- toYaml . | nindent 8 }}
@@ -95,7 +91,7 @@ spec:
       {{- with default (ternary "ClusterFirstWithHostNet" "" $hostNetwork) $values.dnsPolicy }}
       dnsPolicy: {{ . }}
       {{- end }}
-      serviceAccountName: {{ include "azse.serviceAccountName" .root }}
+      serviceAccountName: {{ include "azse.serviceAccountName" .root | quote }}
       automountServiceAccountToken: false
       {{- with $values.dnsConfig }}
       dnsConfig:
@@ -106,7 +102,7 @@ spec:
         {{- toYaml (uniq .) | nindent 8 }}
       {{- end }}
       {{- with $values.priorityClassName }}
-      priorityClassName: {{ . }}
+      priorityClassName: {{ . | quote }}
       {{- end }}
       terminationGracePeriodSeconds: {{ int $values.terminationGracePeriodSeconds }}
       securityContext:
@@ -135,7 +131,7 @@ spec:
           {{- end }}
           {{- if eq .os "linux" }}
           securityContext:
-            {{- toYaml $values.securityContext | nindent 12 }}
+            {{- toYaml (default dict $values.securityContext) | nindent 12 }}
           {{- end }}
           {{- if or $volumes $values.extraVolumeMounts }}
           volumeMounts:
@@ -150,6 +146,9 @@ spec:
             {{- toYaml . | nindent 12 }}
             {{- end }}
           {{- end }}
+        {{- with $values.extraContainers }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       {{- if or $volumes $values.extraVolumes }}
       volumes:
         {{- range $volumes }}
