@@ -1,5 +1,5 @@
 //! The scripts of docs/scripts.md as they stand there, with the simulator, the exporter and `watch`, and that of
-//! packaging/azure for classic VMs.
+//! packaging/azure for classic VMs. tests/packages/scripts has what they do with each line.
 //! `systemctl` and `kubectl` are replaced by programs that record their calls.
 
 use std::{
@@ -384,22 +384,6 @@ fn scripts_are_short_and_pass_shellcheck() {
         assert!(script.lines().count() <= 15, "{name}");
         let mut shellcheck = Command::new(system(Tool::Debian, "/usr/bin/shellcheck"));
         run(shellcheck.args(["--shell=sh", "-"]), &script);
-    }
-}
-
-/// By a grammar: Debian, Python and npm have no package of PowerShell itself.
-#[test]
-fn powershell_can_be_parsed() {
-    let parse = "import sys, tree_sitter as parser, tree_sitter_powershell as powershell\n\
-        language = parser.Language(powershell.language())\n\
-        tree = parser.Parser(language).parse(sys.stdin.buffer.read())\n\
-        sys.exit(str(tree.root_node) if tree.root_node.has_error else 0)";
-    let venv = "\"$(tests/tools/venv tests/e2e/powershell.txt)/bin/python\" -c \"$0\"";
-    for marker in ["# before-reboot.ps1: ", "Register-ScheduledTask "] {
-        let mut bash = Command::new("bash");
-        bash.args(["-euc", venv, parse])
-            .current_dir(env!("CARGO_MANIFEST_DIR"));
-        run(&mut bash, &block("docs/scripts.md", marker));
     }
 }
 
