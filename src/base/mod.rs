@@ -6,6 +6,7 @@ pub(crate) mod json;
 pub(crate) mod label;
 pub(crate) mod log_id;
 pub(crate) mod system;
+pub(crate) mod systemd;
 pub(crate) mod text;
 pub mod time;
 pub mod worker;

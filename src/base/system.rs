@@ -1,5 +1,5 @@
 //! Platform differences: signals, delays of the process, the boot id, file descriptors, closed pipes, private files,
-//! durable renames, the watchdog of systemd.
+//! durable renames.
 
 use std::{
     fs::{self, File},
@@ -72,28 +72,6 @@ pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
     tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(libc::SIGXFSZ))
         .map(drop)?;
     Ok(())
-}
-
-/// Tells systemd, if it has started this process, that the start is complete and that the process does not hang. The
-/// module `service` tells the service manager of Windows.
-pub(crate) fn notify_running() {
-    #[cfg(unix)]
-    sd_notify::notify(&[
-        sd_notify::NotifyState::Ready,
-        sd_notify::NotifyState::Watchdog,
-    ])
-    .ok();
-}
-
-/// After this time without [`notify_running`], systemd restarts the process. `None`: it does not. Windows does not watch
-/// services.
-pub(crate) fn watchdog_timeout() -> Option<Duration> {
-    #[cfg(unix)]
-    {
-        sd_notify::watchdog_enabled()
-    }
-    #[cfg(windows)]
-    None
 }
 
 /// What kept this process from running. Nothing is known on Windows.

@@ -3,6 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpListener,
+    os::{linux::net::SocketAddrExt as _, unix::net::SocketAddr},
     process::Command,
 };
 
@@ -57,6 +58,33 @@ async fn systemd_is_told_that_the_exporter_runs_while_imds_does_not_answer() {
     }
     let address = exporter.address().await;
     assert!(page(&address, "/metrics").await.is_some());
+}
+
+/// Linux keeps ten datagrams for a socket by default.
+#[tokio::test]
+async fn a_notification_socket_that_nobody_reads_stops_nothing() {
+    let name = format!("azure-scheduled-events-exporter-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let systemd = std::os::unix::net::UnixDatagram::bind_addr(&address).unwrap();
+    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+    let mut exporter = Process::start_as(
+        Command::new(PROGRAM)
+            .args(["--web.listen-address=127.0.0.1:0"])
+            .arg(format!("--imds.url={}", imds.base()))
+            .env("NOTIFY_SOCKET", format!("@{name}"))
+            .env("WATCHDOG_USEC", "0"),
+    );
+    exporter
+        .says("systemd was not notified (NOTIFY_SOCKET)\" error=\"Resource temporarily unavailable")
+        .await;
+    let requests = imds.event_requests();
+    imds.until_requests(requests + 2).await;
+    let mut message = [0; 100];
+    let length = systemd.recv(&mut message).unwrap();
+    assert_eq!(&message[..length], b"READY=1\nWATCHDOG=1\n");
+    exporter.signal("TERM");
+    let end = exporter.end().await;
+    assert_eq!(end.code, Some(0));
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ pub(crate) use self::simulation::{demo, simulate};
 use self::{
     imds_requests::ImdsRequests,
     outputs::{OtlpOutput, push_alerts, write_textfile},
-    runner::{Runner, notification_ticks, pause_ticks},
+    runner::{Notifications, Runner, pause_ticks},
     state_writer::StateWriter,
     tasks::Tasks,
 };
@@ -119,7 +119,7 @@ pub async fn run(
         otlp,
         snapshots: publisher,
         ticks: pause_ticks(),
-        notifications: notification_ticks(),
+        notifications: Notifications::new(),
         delays: system::ProcessDelays::watch(),
     };
     run_until(stop, runner, tasks).await

@@ -10,11 +10,13 @@ use tokio::{
     time::{Interval, MissedTickBehavior, interval, sleep},
 };
 use tokio_util::sync::CancellationToken;
+use tracing::warn;
 
 use super::{imds_requests::ImdsRequests, outputs::OtlpOutput, state_writer::StateWriter};
 use crate::{
     base::{
-        system::{self, ProcessDelays},
+        system::ProcessDelays,
+        systemd,
         time::{Clock, Moment},
     },
     core::{
@@ -35,7 +37,7 @@ pub(super) struct Runner {
     pub(super) otlp: Option<OtlpOutput>,
     pub(super) snapshots: watch::Sender<Arc<Snapshot>>,
     pub(super) ticks: Interval,
-    pub(super) notifications: Interval,
+    pub(super) notifications: Notifications,
     pub(super) delays: ProcessDelays,
 }
 
@@ -46,11 +48,33 @@ pub(super) fn pause_ticks() -> Interval {
     ticks
 }
 
-/// When systemd is told that this loop runs: at the start, and so often that a long pause of the VM does not look like a
-/// hung process.
-pub(super) fn notification_ticks() -> Interval {
-    let timeout = system::watchdog_timeout().unwrap_or(Duration::from_hours(1));
-    interval((timeout / 4).max(pause::PERIOD))
+/// The messages to systemd that the event loop runs.
+pub(super) struct Notifications {
+    ticks: Interval,
+    is_failing: bool,
+}
+
+impl Notifications {
+    /// At the start, and so often that a long pause of the VM does not look like a hung process.
+    pub(super) fn new() -> Self {
+        let timeout = systemd::watchdog_timeout().unwrap_or(Duration::from_hours(1));
+        Self {
+            ticks: interval((timeout / 4).max(pause::PERIOD)),
+            is_failing: false,
+        }
+    }
+
+    /// Sends them, and never returns.
+    async fn send<T>(&mut self) -> T {
+        loop {
+            self.ticks.tick().await;
+            let sent = systemd::notify_running();
+            let was_failing = std::mem::replace(&mut self.is_failing, sent.is_err());
+            if let (Err(error), false) = (sent, was_failing) {
+                warn!(error = %error, "systemd was not notified (NOTIFY_SOCKET)");
+            }
+        }
+    }
 }
 
 impl Runner {
@@ -92,7 +116,7 @@ impl Runner {
         let ticks_in = self.engine.ticks_in(self.clock.now());
         tokio::select! {
             biased;
-            input = notify(&mut self.notifications) => input,
+            input = self.notifications.send() => input,
             () = tick(&mut self.ticks, ticks_in) => Input::Tick,
             result = written(&mut self.state) => Input::StateWritten(result),
             input = self.requests.completed() => input,
@@ -153,14 +177,6 @@ impl Runner {
 
     fn is_write_outstanding(&self) -> bool {
         self.state.as_ref().is_some_and(StateWriter::is_outstanding)
-    }
-}
-
-/// Tells systemd that the loop runs, and never returns an input.
-async fn notify(ticks: &mut Interval) -> Input {
-    loop {
-        ticks.tick().await;
-        system::notify_running();
     }
 }
 
