@@ -10,7 +10,7 @@ use azure_scheduled_events_exporter::{
     time::{Moment, Timestamp},
 };
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::support::{
     golden::difference,
@@ -53,8 +53,9 @@ fn policies() -> [(&'static str, ApprovalPolicy); 5] {
 
 /// A tracker after this event was announced.
 fn seen(event: &Value) -> Tracker {
-    let body = json!({ "DocumentIncarnation": 0, "Events": [event] });
-    seen_in(&body.to_string(), Some(OWN))
+    let mut tracker = Tracker::default();
+    see(&mut tracker, json!([event]), 0);
+    tracker
 }
 
 /// A tracker after this document.
@@ -65,7 +66,7 @@ fn seen_in(body: &str, vm_name: Option<&str>) -> Tracker {
     tracker
 }
 
-fn see(tracker: &mut Tracker, events: &Value, seconds: u64) {
+fn see(tracker: &mut Tracker, events: Value, seconds: u64) {
     let body = json!({ "DocumentIncarnation": seconds, "Events": events }).to_string();
     let (document, _) = document::parse(body.as_bytes()).unwrap();
     tracker.observe(&document, Some(OWN), at(seconds));
@@ -145,10 +146,54 @@ fn kinds(table: &mut String, title: &str, vm_name: &str, durations: &[i32], seco
     }
 }
 
-/// An event, the name of the VM, and the seconds since the first document.
-type Circumstance = (&'static str, Arc<TrackedEvent>, Option<&'static str>, u64);
+/// What | the name of this VM, or `-` | the seconds since the first document | the documents, one a second, divided by
+/// `;`. The entries of a document are divided by `&`: each is the event with these members.
+const CIRCUMSTANCES: &str = r#"
+first in Resources | web_0 | 0 | {}
+first, just before NotBefore | web_0 | 899 | {}
+first, at NotBefore | web_0 | 900 | {}
+first in another case | WEB_0 | 0 | {}
+first with the underscore of 2017-03-01 | web_0 | 0 | {"Resources": ["_web_0", "_web_9"]}
+first is only a beginning of our name | web_0 | 0 | {"Resources": ["web_", "web_0"]}
+second, before the delay | web_0 | 59 | {"Resources": ["web_9", "web_0"]}
+second, after the delay | web_0 | 60 | {"Resources": ["web_9", "web_0"]}
+second, just before NotBefore | web_0 | 899 | {"Resources": ["web_9", "web_0"]}
+second, at NotBefore | web_0 | 900 | {"Resources": ["web_9", "web_0"]}
+own name unknown | - | 0 | {}
+another VM's, before the delay | web_7 | 59 | {}
+another VM's, after the delay | web_7 | 60 | {}
+another VM's, just before NotBefore | web_7 | 899 | {}
+another VM's, at NotBefore | web_7 | 900 | {}
+Resources missing | web_0 | 600 | {"Resources": null}
+Resources empty | web_0 | 600 | {"Resources": []}
+Resources with an empty name | web_0 | 600 | {"Resources": [""]}
+NotBefore missing | web_0 | 0 | {"NotBefore": ""}
+Started | web_0 | 0 | {"EventStatus": "Started", "NotBefore": ""}
+a status that we do not know | web_0 | 0 | {"EventStatus": "Paused"}
+Advisory | web_0 | 0 | {"EventStatus": "Advisory"}
+gone | web_0 | 2 | {} ; nothing
+Started, then Scheduled again | web_0 | 2 | {"EventStatus": "Started"} ; {}
+listed twice, Resources differs | web_0 | 2 | {} & {"Resources": ["web_1"]}
+listed twice, EventType differs | web_0 | 2 | {} & {"EventType": "Redeploy"}
+listed twice, EventStatus differs | web_0 | 2 | {} & {"EventStatus": null}
+listed twice, EventSource differs | web_0 | 2 | {} & {"EventSource": null}
+listed twice, NotBefore differs | web_0 | 2 | {} & {"NotBefore": ""}
+listed twice, DurationInSeconds differs | web_0 | 2 | {} & {"DurationInSeconds": 8}
+Resources a single name | web_0 | 2 | {"Resources": "web_0"}
+Resources with a number | web_0 | 2 | {"Resources": ["web_0", 7]}
+EventType was there and is missing now | web_0 | 2 | {} ; {"EventType": null}
+EventType was missing and is there again | web_0 | 2 | {} ; {"EventType": null} ; {}
+EventSource was there and is missing now | web_0 | 2 | {} ; {"EventSource": null}
+EventSource was missing and is there again | web_0 | 2 | {} ; {"EventSource": null} ; {}
+Resources was there and is missing now | web_0 | 2 | {} ; {"Resources": null}
+Resources was missing and is there again | web_0 | 2 | {} ; {"Resources": null} ; {}
+NotBefore was there and is missing now | web_0 | 2 | {} ; {"NotBefore": null}
+NotBefore was missing and is there again | web_0 | 2 | {} ; {"NotBefore": null} ; {}
+DurationInSeconds was there and is missing now | web_0 | 2 | {} ; {"DurationInSeconds": null}
+DurationInSeconds was missing and is there again | web_0 | 2 | {} ; {"DurationInSeconds": null} ; {}
+"#;
 
-/// One circumstance per row, for a restart requested by a user and for a short freeze.
+/// For a restart requested by a user and for a short freeze.
 fn circumstances(table: &mut String) {
     for (kind, members) in [
         ("User reboot", json!({})),
@@ -159,86 +204,36 @@ fn circumstances(table: &mut String) {
     ] {
         table.push('\n');
         heading(table, &kind.to_uppercase());
-        for (what, tracked, vm_name, seconds) in
-            resource_orders(&members).into_iter().chain(gaps(&members))
-        {
-            row(table, what, &tracked, vm_name, at(seconds));
+        let event = restart(&members);
+        for line in CIRCUMSTANCES.lines().filter(|line| !line.is_empty()) {
+            let parts: Vec<_> = line.split(" | ").collect();
+            let [what, vm_name, seconds, documents] = parts[..] else {
+                panic!("{line}");
+            };
+            let mut tracker = Tracker::default();
+            for (second, document) in (0..).zip(documents.split(" ; ")) {
+                let entries = document.split(" & ").filter(|entry| *entry != "nothing");
+                let entries = entries.map(|members| with(&event, members));
+                see(&mut tracker, entries.collect(), second);
+            }
+            let vm_name = Some(vm_name).filter(|name| *name != "-");
+            let now = at(seconds.parse().unwrap());
+            row(table, what, &only(&tracker), vm_name, now);
         }
-        histories(table, &restart(&members));
-        contradictions(table, &restart(&members));
+        approvals(table, &event);
+        unusual_texts(table, &event.to_string());
     }
 }
 
-fn with(members: &Value, more: &Value) -> Arc<TrackedEvent> {
-    let mut all = members.clone();
-    for (name, value) in more.as_object().unwrap() {
-        all[name] = value.clone();
+fn with(event: &Value, members: &str) -> Value {
+    let mut event = event.clone();
+    for (name, value) in serde_json::from_str::<Map<_, _>>(members).unwrap() {
+        event[name] = value;
     }
-    only(&seen(&restart(&all)))
+    event
 }
 
-/// First and later VMs of `Resources`.
-fn resource_orders(members: &Value) -> Vec<Circumstance> {
-    let first = with(members, &json!({}));
-    let second = with(members, &json!({"Resources": ["web_9", OWN]}));
-    let underscore = with(members, &json!({"Resources": ["_web_0", "_web_9"]}));
-    let beginning = with(members, &json!({"Resources": ["web_", OWN]}));
-    let own = Some(OWN);
-    vec![
-        ("first in Resources", first.clone(), own, 0),
-        ("first, just before NotBefore", first.clone(), own, 899),
-        ("first, at NotBefore", first.clone(), own, 900),
-        ("first in another case", first, Some("WEB_0"), 0),
-        (
-            "first with the underscore of 2017-03-01",
-            underscore,
-            own,
-            0,
-        ),
-        ("first is only a beginning of our name", beginning, own, 0),
-        ("second, before the delay", second.clone(), own, 59),
-        ("second, after the delay", second.clone(), own, 60),
-        ("second, just before NotBefore", second.clone(), own, 899),
-        ("second, at NotBefore", second, own, 900),
-    ]
-}
-
-/// Events with missing or unexpected values.
-fn gaps(members: &Value) -> Vec<Circumstance> {
-    let plain = with(members, &json!({}));
-    let with = |more: Value| with(members, &more);
-    let missing = with(json!({"Resources": null}));
-    let empty = with(json!({"Resources": []}));
-    let nameless = with(json!({"Resources": [""]}));
-    let no_time = with(json!({"NotBefore": ""}));
-    let started = with(json!({"EventStatus": "Started", "NotBefore": ""}));
-    let unknown_status = with(json!({"EventStatus": "Paused"}));
-    let advisory = with(json!({"EventStatus": "Advisory"}));
-    let own = Some(OWN);
-    let another = Some("web_7");
-    vec![
-        ("own name unknown", plain.clone(), None, 0),
-        ("another VM's, before the delay", plain.clone(), another, 59),
-        ("another VM's, after the delay", plain.clone(), another, 60),
-        (
-            "another VM's, just before NotBefore",
-            plain.clone(),
-            another,
-            899,
-        ),
-        ("another VM's, at NotBefore", plain, another, 900),
-        ("Resources missing", missing, own, 600),
-        ("Resources empty", empty, own, 600),
-        ("Resources with an empty name", nameless, own, 600),
-        ("NotBefore missing", no_time, own, 0),
-        ("Started", started, own, 0),
-        ("a status that we do not know", unknown_status, own, 0),
-        ("Advisory", advisory, own, 0),
-    ]
-}
-
-/// Earlier transitions of the event.
-fn histories(table: &mut String, event: &Value) {
+fn approvals(table: &mut String, event: &Value) {
     let mut approved = seen(event);
     let id = EventId::new(ID);
     let accepted = approved.record_step(&id, ApprovalStep::Accepted, at(1));
@@ -246,91 +241,29 @@ fn histories(table: &mut String, event: &Value) {
     row(table, "approved before", &only(&approved), Some(OWN), at(2));
     let mut moved = event.clone();
     moved["NotBefore"] = json!(at(1_800).wall.rfc1123());
-    see(&mut approved, &json!([moved]), 3);
-    row(
-        table,
-        "approved, then moved",
-        &only(&approved),
-        Some(OWN),
-        at(4),
-    );
-    let mut ended = seen(event);
-    see(&mut ended, &json!([]), 1);
-    row(table, "gone", &only(&ended), Some(OWN), at(2));
-    let mut regressed = event.clone();
-    regressed["EventStatus"] = json!("Started");
-    let mut tracker = seen(&regressed);
-    see(&mut tracker, &json!([event]), 1);
-    row(
-        table,
-        "Started, then Scheduled again",
-        &only(&tracker),
-        Some(OWN),
-        at(2),
-    );
+    see(&mut approved, json!([moved]), 3);
+    let moved = only(&approved);
+    row(table, "approved, then moved", &moved, Some(OWN), at(4));
 }
 
-/// Documents that contradict themselves or their predecessors.
-fn contradictions(table: &mut String, event: &Value) {
-    let mut row = |what: &str, tracker: &Tracker| {
-        row(table, what, &only(tracker), Some(OWN), at(2));
-    };
-    let changed = |name: &str, value: Value| {
-        let mut changed = event.clone();
-        changed[name] = value;
-        changed
-    };
-    let once = |entries: &str| {
-        let body = format!(r#"{{"DocumentIncarnation":1,"Events":[{entries}]}}"#);
-        seen_in(&body, Some(OWN))
-    };
-    for (name, value) in [
-        ("Resources", json!(["web_1"])),
-        ("EventType", json!("Redeploy")),
-        ("EventStatus", json!(null)),
-        ("EventSource", json!(null)),
-        ("NotBefore", json!("")),
-        ("DurationInSeconds", json!(8)),
-    ] {
-        let other = changed(name, value);
-        row(
-            &format!("listed twice, {name} differs"),
-            &once(&format!("{event},{other}")),
-        );
-    }
-    let twice = event
-        .to_string()
-        .replacen('{', r#"{"DurationInSeconds":7,"#, 1);
-    row("a member twice in the event", &once(&twice));
-    let body = format!(r#"{{"DocumentIncarnation":1,"DocumentIncarnation":2,"Events":[{event}]}}"#);
-    row("a member twice in the document", &seen_in(&body, Some(OWN)));
+/// Documents that no decoder of JSON writes.
+fn unusual_texts(table: &mut String, event: &str) {
+    let once = |entries: &str| format!(r#"{{"DocumentIncarnation":1,"Events":[{entries}]}}"#);
+    let twice = event.replacen('{', r#"{"DurationInSeconds":7,"#, 1);
+    let incarnations = once(event).replacen('{', r#"{"DocumentIncarnation":2,"#, 1);
     let unreadable = format!(r#"{event},{{"ID":"{ID}"}}"#);
-    row("an unreadable entry with its id", &once(&unreadable));
-    for (name, other) in [
-        ("EventSource", r#""eventsource":"Platform","EventSource""#),
-        ("DurationInSeconds", r#""DURATIONINSECONDS""#),
+    let source = r#""eventsource":"Platform","EventSource""#;
+    let source = event.replace(r#""EventSource""#, source);
+    let duration = event.replace("DurationInSeconds", "DURATIONINSECONDS");
+    for (what, body) in [
+        ("a member twice in the event", once(&twice)),
+        ("a member twice in the document", incarnations),
+        ("an unreadable entry with its id", once(&unreadable)),
+        ("EventSource in another case", once(&source)),
+        ("DurationInSeconds in another case", once(&duration)),
     ] {
-        let text = event.to_string().replace(&format!("\"{name}\""), other);
-        row(&format!("{name} in another case"), &once(&text));
-    }
-    for (what, resources) in [
-        ("Resources a single name", json!(OWN)),
-        ("Resources with a number", json!([OWN, 7])),
-    ] {
-        row(what, &once(&changed("Resources", resources).to_string()));
-    }
-    for name in [
-        "EventType",
-        "EventSource",
-        "Resources",
-        "NotBefore",
-        "DurationInSeconds",
-    ] {
-        let mut tracker = seen(event);
-        see(&mut tracker, &json!([changed(name, json!(null))]), 1);
-        row(&format!("{name} was there and is missing now"), &tracker);
-        see(&mut tracker, &json!([event]), 2);
-        row(&format!("{name} was missing and is there again"), &tracker);
+        let tracked = only(&seen_in(&body, Some(OWN)));
+        row(table, what, &tracked, Some(OWN), at(2));
     }
 }
 
