@@ -5,23 +5,21 @@ use std::io::{self, Write as _};
 use serde::Serialize;
 use tokio::time::sleep;
 
-use super::query;
+use super::query::{self, Query};
 use crate::{
     azure::{
         document::Document,
         event::{AzureForm, Event, EventId, EventScope, Status},
-        imds::Client,
     },
     base::{
         json,
         text::sanitize,
-        time::{Clock, Moment, Timestamp},
+        time::{Moment, Timestamp},
     },
     core::{assessment::judge, lifecycle::TrackedEvent, snapshot::Snapshot},
     program::{
         CommandError,
         cli::{ApproveCommand, EXIT_MAY_BE_APPROVED, Output},
-        config::ImdsSettings,
         logs,
     },
 };
@@ -29,13 +27,9 @@ use crate::{
 /// Reads the events from IMDS, prints their description on stderr, so that stdout contains only the results, and then
 /// approves them in one request.
 pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> {
-    let (settings, clock) = (ImdsSettings::new(&flags.query.imds)?, Clock::start());
-    let mut client = Client::new(&settings.endpoint)?;
-    let (vm, document) = query::with_notice(&settings, async {
-        let vm = query::read_vm(&mut client, &settings, clock).await;
-        (vm, query::read_first(&mut client, &settings, clock).await)
-    })
-    .await;
+    let mut query = Query::new(&flags.query.imds)?;
+    let read = async |query: &mut Query| (query.read_vm().await, query.read_first().await);
+    let (vm, document) = query.with_notice(read).await;
     let document = document?;
     if let Some(contradiction) = query::contradiction(&vm) {
         if !flags.dry_run {
@@ -45,7 +39,7 @@ pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> 
     }
     let chosen = chosen(&document, flags, &vm)?;
     if chosen.is_empty() {
-        let text = nothing_to_approve(&document, clock.now().wall);
+        let text = nothing_to_approve(&document, query.clock.now().wall);
         if flags.query.output == Output::Table {
             return Ok(text);
         }
@@ -57,7 +51,7 @@ pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> 
     let results: Vec<_> = results.collect();
     for (event, outcome) in &results {
         if matches!(outcome, ApproveOutcome::Approved | ApproveOutcome::DryRun) {
-            let announcement = announcement(event, &vm, clock.now());
+            let announcement = announcement(event, &vm, query.clock.now());
             // The approval does not depend on who reads it.
             io::stderr().write_all(announcement.as_bytes()).ok();
         }
@@ -66,9 +60,8 @@ pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> 
     let to_be_sent = to_be_sent.filter(|(_, outcome)| *outcome == ApproveOutcome::Approved);
     let to_be_sent: Vec<_> = to_be_sent.map(|(event, _)| *event).collect();
     if !to_be_sent.is_empty() {
-        let incarnation = document.incarnation;
-        let sent = send(&mut client, &settings, &to_be_sent, incarnation, clock);
-        query::with_notice(&settings, sent).await?;
+        let send = async |query: &mut Query| send(query, &to_be_sent, document.incarnation).await;
+        query.with_notice(send).await?;
     }
     report(&results, flags.query.output)
 }
@@ -89,27 +82,25 @@ fn decide(event: &Event, flags: &ApproveCommand) -> ApproveOutcome {
 /// Sends the approval. After anything but a 200 the document shows whether it has had an effect; a temporary failure is
 /// repeated while the events are as before.
 async fn send(
-    client: &mut Client,
-    settings: &ImdsSettings,
+    query: &mut Query,
     events: &[&Event],
     incarnation: Option<i64>,
-    clock: Clock,
 ) -> Result<(), CommandError> {
-    let began = clock.now();
+    let (began, timeout) = (query.clock.now(), query.settings.timeout);
     // In Azure's spelling, which may differ in case from that on the command line.
     let ids: Vec<_> = events.iter().map(|event| event.id.clone()).collect();
     let mut may_be_approved = false;
     loop {
-        let Err(cause) = client
-            .approve(&ids, incarnation, settings.timeout, clock)
-            .await
-        else {
+        let sent = query
+            .client
+            .approve(&ids, incarnation, timeout, query.clock);
+        let Err(cause) = sent.await else {
             return Ok(());
         };
         may_be_approved |= !cause.is_refusal();
-        client.forget_document();
-        let document = query::read(client, settings, None, clock).await.ok();
-        let now = clock.now().wall;
+        query.client.forget_document();
+        let document = query.read(None).await.ok();
+        let now = query.clock.now().wall;
         let are = |is: &dyn Fn(&Event, &Event) -> bool| {
             document.as_ref().is_some_and(|document| {
                 let mut events = events.iter();
@@ -120,7 +111,7 @@ async fn send(
             return Ok(());
         }
         let is_unchanged = are(&is_unchanged);
-        if let Some(delay) = query::retry_delay(&cause, began, clock).filter(|_| is_unchanged) {
+        if let Some(delay) = query.retry_delay(&cause, began).filter(|_| is_unchanged) {
             sleep(delay).await;
             continue;
         }

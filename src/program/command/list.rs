@@ -5,43 +5,42 @@ use std::{fmt::Write as _, time::Duration};
 use serde::Serialize;
 use tracing::info;
 
-use super::query;
+use super::query::{self, Query};
 use crate::{
     azure::{
         document::Document,
         event::{
             AzureForm, Event, EventScope, Member, MemberValue, Source, VmNames, resource_name,
         },
-        imds::Client,
     },
     base::{
         json,
         text::{excerpt, sanitize},
-        time::{Clock, Timestamp, in_words},
+        time::{Timestamp, in_words},
     },
     core::snapshot::Snapshot,
     program::{
         CommandError,
         cli::{Output, QueryFlags},
-        config::ImdsSettings,
         logs,
     },
 };
 
 pub(super) async fn run(flags: &QueryFlags) -> Result<String, CommandError> {
-    let (settings, clock) = (ImdsSettings::new(&flags.imds)?, Clock::start());
-    let mut client = Client::new(&settings.endpoint)?;
-    let (vm, document) = query::with_notice(&settings, async {
+    let mut query = Query::new(&flags.imds)?;
+    let read = async |query: &mut Query| {
         // JSON marks no event.
         let vm = match flags.output {
-            Output::Json if settings.vm_name.is_none() => Snapshot::empty(None, clock.now()),
-            Output::Json | Output::Table => query::read_vm(&mut client, &settings, clock).await,
+            Output::Json if query.settings.vm_name.is_none() => {
+                Snapshot::empty(None, query.clock.now())
+            }
+            Output::Json | Output::Table => query.read_vm().await,
         };
-        (vm, query::read_first(&mut client, &settings, clock).await)
-    })
-    .await;
+        (vm, query.read_first().await)
+    };
+    let (vm, document) = query.with_notice(read).await;
     let document = document?;
-    let now = clock.now().wall;
+    let now = query.clock.now().wall;
     let doubts = [query::contradiction(&vm), query::unknown_name(&vm)];
     let doubts = doubts.into_iter().flatten();
     let doubts = doubts.map(|doubt| format!("Note: {}.\n", sanitize(&doubt)));

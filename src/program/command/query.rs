@@ -13,7 +13,7 @@ use crate::{
     },
     base::time::{Clock, Moment, Timestamp},
     core::{engine::log_anomaly, lifecycle::WARM_UP, snapshot::Snapshot},
-    program::{CommandError, config::ImdsSettings, logs},
+    program::{CommandError, cli::ImdsFlags, config::ImdsSettings, logs},
 };
 
 const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
@@ -21,58 +21,119 @@ const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const NOTICE_DELAY: Duration = Duration::from_secs(2);
 
-/// Says on stderr after two seconds that the command waits for IMDS.
-pub(super) async fn with_notice<T>(
-    settings: &ImdsSettings,
-    requests: impl Future<Output = T>,
-) -> T {
-    let notice = async {
-        sleep(NOTICE_DELAY).await;
-        let base = settings.endpoint.base();
-        logs::print_stderr(&format!(
-            "Waiting for IMDS at {base}. The first answer may take two minutes.\n"
-        ));
-        pending().await
-    };
-    tokio::select! {
-        result = requests => result,
-        result = notice => result,
+/// A client of IMDS for one command.
+pub(super) struct Query {
+    pub(super) client: Client,
+    pub(super) settings: ImdsSettings,
+    pub(super) clock: Clock,
+}
+
+impl Query {
+    pub(super) fn new(flags: &ImdsFlags) -> Result<Self, CommandError> {
+        let settings = ImdsSettings::new(flags)?;
+        Ok(Self {
+            client: Client::new(&settings.endpoint)?,
+            settings,
+            clock: Clock::start(),
+        })
     }
-}
 
-/// The delay before a failed request is repeated; `None` if it is not temporary, or too much time has passed since
-/// `began`.
-pub(super) fn retry_delay(error: &RequestError, began: Moment, clock: Clock) -> Option<Duration> {
-    let delay = error.retry_after.unwrap_or_default().max(RETRY_INTERVAL);
-    let waited = clock.now().monotonic - began.monotonic;
-    (error.is_temporary() && waited.saturating_add(delay) <= MAX_RETRY_TIME).then_some(delay)
-}
-
-/// The names of this VM, or why they are not known. Where `--vm.name` is given, instance metadata are only compared with
-/// it, and requested once.
-pub(super) async fn read_vm(
-    client: &mut Client,
-    settings: &ImdsSettings,
-    clock: Clock,
-) -> Snapshot {
-    let began = clock.now();
-    let mut vm = Snapshot::empty(settings.vm_name.clone(), began);
-    loop {
-        let error = match client.identify(clock).await {
-            Ok(identity) => {
-                vm.vm_name.get_or_insert_with(|| Arc::from(&*identity.name));
-                vm.identity = Some(Arc::new(identity));
-                return vm;
-            }
-            Err(error) => error,
+    /// Says on stderr after two seconds that the command waits for IMDS.
+    pub(super) async fn with_notice<T>(&mut self, requests: impl AsyncFnOnce(&mut Self) -> T) -> T {
+        let base = self.settings.endpoint.base().to_owned();
+        let notice = async {
+            sleep(NOTICE_DELAY).await;
+            logs::print_stderr(&format!(
+                "Waiting for IMDS at {base}. The first answer may take two minutes.\n"
+            ));
+            pending().await
         };
-        match retry_delay(&error, began, clock).filter(|_| vm.vm_name.is_none()) {
-            Some(delay) => sleep(delay).await,
-            None => {
-                vm.identity_error = Some(Arc::new(error));
-                return vm;
+        tokio::select! {
+            result = requests(self) => result,
+            result = notice => result,
+        }
+    }
+
+    /// The delay before a failed request is repeated; `None` if it is not temporary, or too much time has passed since
+    /// `began`.
+    pub(super) fn retry_delay(&self, error: &RequestError, began: Moment) -> Option<Duration> {
+        let delay = error.retry_after.unwrap_or_default().max(RETRY_INTERVAL);
+        let waited = self.clock.now().monotonic - began.monotonic;
+        (error.is_temporary() && waited.saturating_add(delay) <= MAX_RETRY_TIME).then_some(delay)
+    }
+
+    /// The names of this VM, or why they are not known. Where `--vm.name` is given, instance metadata are only compared
+    /// with it, and requested once.
+    pub(super) async fn read_vm(&mut self) -> Snapshot {
+        let began = self.clock.now();
+        let mut vm = Snapshot::empty(self.settings.vm_name.clone(), began);
+        loop {
+            let error = match self.client.identify(self.clock).await {
+                Ok(identity) => {
+                    vm.vm_name.get_or_insert_with(|| Arc::from(&*identity.name));
+                    vm.identity = Some(Arc::new(identity));
+                    return vm;
+                }
+                Err(error) => error,
+            };
+            let delay = self.retry_delay(&error, began);
+            match delay.filter(|_| vm.vm_name.is_none()) {
+                Some(delay) => sleep(delay).await,
+                None => {
+                    vm.identity_error = Some(Arc::new(error));
+                    return vm;
+                }
             }
         }
+    }
+
+    /// Reads the document, and logs its anomalies. A timeout is followed by one request with `long_timeout`, if given.
+    pub(super) async fn read(
+        &mut self,
+        mut long_timeout: Option<Duration>,
+    ) -> Result<Document, CommandError> {
+        let began = self.clock.now();
+        let mut timeout = self.settings.timeout;
+        let answer = loop {
+            let error = match self.client.poll(timeout, self.clock).await {
+                Ok(answer) => break answer,
+                Err(error) => error,
+            };
+            let is_timeout = error.reason == FailureReason::Timeout && !error.is_unsent;
+            if is_timeout && let Some(long_timeout) = long_timeout.take() {
+                timeout = long_timeout;
+            } else if let Some(delay) = self.retry_delay(&error, began) {
+                sleep(delay).await;
+            } else {
+                return Err(CommandError::new(error.to_string()));
+            }
+        };
+        match answer {
+            Answer::Document {
+                document,
+                anomalies,
+            } => {
+                for anomaly in &anomalies.described {
+                    log_anomaly(anomaly);
+                }
+                Ok(document)
+            }
+            // Only for a client that knows a document.
+            Answer::Unchanged => Err(CommandError::new("the document is unchanged".to_owned())),
+        }
+    }
+
+    /// Reads the document, whose first answer may take two minutes. Errors name what was asked: the address may be
+    /// another service than IMDS.
+    pub(super) async fn read_first(&mut self) -> Result<Document, CommandError> {
+        let document = self.read(Some(self.settings.first_timeout)).await;
+        document.map_err(|error| {
+            let base = self.settings.endpoint.base();
+            if error.message.contains(base) {
+                return error;
+            }
+            CommandError::new(format!("GET {base}/metadata/scheduledevents: {error}"))
+        })
     }
 }
 
@@ -100,64 +161,6 @@ pub(super) fn contradiction(vm: &Snapshot) -> Option<String> {
         "--vm.name is {vm_name:?}, but instance metadata name this VM {name:?}: events with either name are this VM's, \
          and nothing is approved; correct --vm.name, or omit it"
     ))
-}
-
-/// Reads the document, and logs its anomalies. A timeout is followed by one request with `long_timeout`, if given.
-pub(super) async fn read(
-    client: &mut Client,
-    settings: &ImdsSettings,
-    mut long_timeout: Option<Duration>,
-    clock: Clock,
-) -> Result<Document, CommandError> {
-    let began = clock.now();
-    let mut timeout = settings.timeout;
-    let answer = loop {
-        let error = match client.poll(timeout, clock).await {
-            Ok(answer) => break answer,
-            Err(error) => error,
-        };
-        let is_timeout = error.reason == FailureReason::Timeout && !error.is_unsent;
-        if is_timeout && let Some(long_timeout) = long_timeout.take() {
-            timeout = long_timeout;
-        } else if let Some(delay) = retry_delay(&error, began, clock) {
-            sleep(delay).await;
-        } else {
-            return Err(CommandError::new(error.to_string()));
-        }
-    };
-    match answer {
-        Answer::Document {
-            document,
-            anomalies,
-        } => {
-            for anomaly in &anomalies.described {
-                log_anomaly(anomaly);
-            }
-            Ok(document)
-        }
-        // Only for a client that knows a document.
-        Answer::Unchanged => Err(CommandError::new("the document is unchanged".to_owned())),
-    }
-}
-
-/// Reads the document, whose first answer may take two minutes. Errors name what was asked: the address may be
-/// another service than IMDS.
-pub(super) async fn read_first(
-    client: &mut Client,
-    settings: &ImdsSettings,
-    clock: Clock,
-) -> Result<Document, CommandError> {
-    let document = read(client, settings, Some(settings.first_timeout), clock).await;
-    document.map_err(|error| {
-        let base = settings.endpoint.base();
-        if error.message.contains(base) {
-            return error;
-        }
-        CommandError {
-            message: format!("GET {base}/metadata/scheduledevents: {}", error.message),
-            ..error
-        }
-    })
 }
 
 /// Until when events may be missing from a document without any, since the request for it may have enabled the feature.

@@ -80,7 +80,11 @@ impl Case {
         let mut report = format!("  exit code {}\n", ended.status.code().unwrap());
         for (name, bytes) in [("stdout", ended.stdout), ("stderr", ended.stderr)] {
             let text = String::from_utf8(bytes).unwrap();
-            for line in text.replace(&imds.base(), "IMDS").lines() {
+            let text = text.replace(&imds.base(), "IMDS");
+            // The log has a thread of its own.
+            let (logged, printed): (Vec<_>, Vec<_>) =
+                text.lines().partition(|line| line.starts_with("ts="));
+            for line in printed.into_iter().chain(logged) {
                 writeln!(report, "  {name}: {}", without_time(line)).unwrap();
             }
         }
