@@ -119,18 +119,3 @@ pub(super) fn log_transition(transition: &Transition) {
         TransitionKind::Ended(_) => line!(warn, ENDED),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::assessment::fixtures::tracked;
-
-    #[test]
-    fn lines_of_an_event_that_flaps_are_short() {
-        let mut event = tracked("Freeze", "Platform", None);
-        for (changed, ended, has_texts) in [(0, 29, true), (15, 15, false), (3_600, 0, false)] {
-            (event.times_changed, event.times_ended) = (changed, ended);
-            assert_eq!(texts(&event).0.is_some(), has_texts);
-        }
-    }
-}

@@ -2,8 +2,6 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use opentelemetry::{KeyValue, Value};
-
 use super::{
     Signal,
     settings::{ExporterSettings, OtlpSettings},
@@ -116,13 +114,4 @@ pub(super) fn interruption(until: i64, milliseconds: u64) -> Interruption {
         until: moment(until).wall,
         length: Duration::from_millis(milliseconds),
     }
-}
-
-/// The value of `azure.scheduled_event.<name>`.
-pub(super) fn get<'a>(attributes: &'a [KeyValue], name: &str) -> Option<&'a Value> {
-    let key = format!("azure.scheduled_event.{name}");
-    let mut attributes = attributes.iter();
-    attributes
-        .find(|attribute| attribute.key.as_str() == key)
-        .map(|attribute| &attribute.value)
 }

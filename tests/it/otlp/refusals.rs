@@ -103,37 +103,6 @@ async fn a_new_span_is_sent_at_once_and_before_refused_ones() {
     assert_eq!(accepted, [2, 3, 10, 11]);
 }
 
-#[tokio::test]
-async fn an_entry_whose_requests_always_fail_does_not_hold_up_the_others() {
-    for status in [500, 503] {
-        let collector = FakeCollector::scripted([]).await;
-        collector.now(Answer::Refuse("scheduled_event 1", status));
-        let mut sending = Sending::start(&base(&collector), &[]);
-        sending.append([10, 2, 3]);
-        let counts = sending.until(|counts| counts.exported == 2).await;
-        assert_eq!(counts.spooled, 1);
-        assert_eq!(accepted(&collector), [2, 3]);
-    }
-}
-
-#[tokio::test]
-async fn an_entry_that_fails_whenever_others_are_accepted_is_dropped_at_last() {
-    let collector = FakeCollector::scripted([]).await;
-    collector.now(Answer::Refuse("scheduled_event 1", 500));
-    let mut sending = Sending::start(&base(&collector), &[]);
-    sending.append([10]);
-    for number in 20..28 {
-        assert_eq!(sending.counts.borrow().dropped[&DropReason::Rejected], 0);
-        let failures = |counts: &ExportCounts| counts.failures[&ExportFailure::Status5xx];
-        let before = failures(&sending.counts.borrow());
-        sending.until(|counts| failures(counts) > before).await;
-        sending.send(number).await;
-    }
-    let counts = sending.until(|counts| counts.spooled == 0).await;
-    assert_eq!(counts.dropped[&DropReason::Rejected], 1);
-    assert_eq!(accepted(&collector), numbers(20..=27));
-}
-
 /// As a Collector without a working pipeline: an empty request says nothing about the content.
 #[tokio::test]
 async fn a_collector_that_accepts_only_empty_requests_loses_no_spans() {

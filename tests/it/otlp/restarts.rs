@@ -14,7 +14,7 @@ use super::sending::{
 };
 use crate::support::{
     DEADLINE, FakeImds, RefusingPort,
-    collector::{Answer, FakeCollector, Received},
+    collector::{Answer, FakeCollector},
 };
 
 /// A flush that ends once all is sent.
@@ -95,45 +95,6 @@ async fn shutdown_retries_spans_in_memory_until_the_flush_timeout() {
     sending.append([1]);
     let (counts, _) = sending.stop().await;
     assert_eq!((counts.exported, counts.spooled), (1, 0));
-}
-
-#[tokio::test]
-async fn what_was_sent_after_the_cursor_was_saved_is_sent_again_with_the_same_ids() {
-    let collector = FakeCollector::scripted([]).await;
-    let mut sending = Sending::start_as(durable(), &base(&collector), &[]);
-    sending.send(1).await;
-    let saved = sending.queue.saved(&sending.journal);
-    sending.append([2]);
-    sending.until(|counts| counts.exported == 2).await;
-    // Killed, so that the cursor is not saved again.
-    sending.running.abort();
-    let kept = (sending.journal.clone(), saved);
-    let mut sending = Sending::start_as(next(&kept), &base(&collector), &[]);
-    sending.confirm_owner();
-    sending.until(|counts| counts.exported == 1).await;
-    assert_eq!(accepted(&collector), [1, 2, 2]);
-    let received = collector.received();
-    let spans: Vec<_> = received.iter().flat_map(Received::spans).collect();
-    assert_eq!(spans[1], spans[2]);
-}
-
-/// The disk may be a copy of another VM's.
-#[tokio::test]
-async fn what_was_restored_is_not_sent_before_the_owner_is_known() {
-    let refusing = RefusingPort::reserve();
-    let mut sending = Sending::start_as(durable(), &refusing.base(), &[]);
-    sending.append([1, 2]);
-    let (_, kept) = sending.stop().await;
-    let collector = FakeCollector::scripted([]).await;
-    let mut sending = Sending::start_as(next(&kept), &base(&collector), &[]);
-    let counts = sending.send(3).await;
-    assert_eq!(counts.spooled, 2);
-    sending.append([4]);
-    sending.until(|counts| counts.exported == 2).await;
-    assert_eq!(accepted(&collector), [3, 4]);
-    sending.confirm_owner();
-    sending.until(|counts| counts.exported == 4).await;
-    assert_eq!(accepted(&collector), [3, 4, 1, 2]);
 }
 
 #[tokio::test]

@@ -57,42 +57,11 @@ async fn known_events_survive_a_kill() {
 }
 
 /// A state written two minutes ago, in another boot, half a minute before `NotBefore`.
-fn state_of_previous_boot(event_type: &str) -> SavedState {
-    let mut saved = saved_at(Timestamp::now().before(Duration::from_mins(2)), event_type);
+fn state_of_previous_boot() -> SavedState {
+    let mut saved = saved_at(Timestamp::now().before(Duration::from_mins(2)), "Reboot");
     let due = saved.heartbeat_at.after(Duration::from_secs(30));
     Arc::make_mut(&mut saved.events[0]).shown.not_before = Some(due);
     saved
-}
-
-#[tokio::test]
-async fn a_boot_between_two_runs_completes_a_reboot_and_a_redeploy_but_not_a_freeze() {
-    for (event_type, outcome, is_measured) in [
-        ("Reboot", "completed", true),
-        ("Redeploy", "completed", true),
-        ("Freeze", "unknown", false),
-    ] {
-        let folder = tempfile::tempdir().unwrap();
-        put_state(folder.path(), &state_of_previous_boot(event_type));
-        let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":3,"Events":[]}"#)).await;
-        let exporter = Running::start(&imds, folder.path()).await;
-        let ended = format!(
-            "azure_scheduled_events_ended_total{{event_type=\"{event_type}\",outcome=\"{outcome}\"}}"
-        );
-        let metrics = exporter
-            .until("the event has ended", |it| it.value(&ended) == Some(1.0))
-            .await;
-        let sum = format!(
-            "azure_scheduled_events_observed_interruption_seconds_sum{{event_type=\"{event_type}\"}}"
-        );
-        let measured = metrics.value(&sum);
-        assert_eq!(
-            measured.is_some_and(|seconds| seconds >= 120.0),
-            is_measured,
-            "{}",
-            metrics.0
-        );
-        assert_eq!(measured.is_some(), is_measured, "{}", metrics.0);
-    }
 }
 
 /// Name, ID and time of each log record of an exporter that starts after a boot with this state, until the event ends.
@@ -121,7 +90,7 @@ async fn log_records_after_a_boot(state: &SavedState) -> Vec<(String, String, u6
 /// The state file is that from before the boot again: the exporter was killed before it could write another one.
 #[tokio::test]
 async fn log_records_of_a_boot_that_are_made_again_have_the_same_uids_and_other_times() {
-    let state = state_of_previous_boot("Reboot");
+    let state = state_of_previous_boot();
     let first = log_records_after_a_boot(&state).await;
     let again = log_records_after_a_boot(&state).await;
     let shown = |records: &[(String, String, u64)]| -> Vec<_> {
@@ -206,30 +175,6 @@ async fn the_heartbeat_is_faster_five_minutes_before_an_event_at_any_poll_interv
     }
     assert!(intervals[1..].iter().all(|it| *it < 5.0), "{intervals:?}");
     assert_eq!(imds.event_requests(), 1);
-}
-
-#[tokio::test]
-async fn a_state_without_a_document_shows_no_pending_series() {
-    let folder = tempfile::tempdir().unwrap();
-    let imds = FakeImds::standing(Reply::error("500 Internal Server Error", "oops")).await;
-    let killed = Running::start(&imds, folder.path()).await;
-    killed
-        .until("a failure is counted", |it| it.failures("status_5xx") > 0.0)
-        .await;
-    wait_for(folder.path(), "state.json").await;
-    killed.process.signal("KILL");
-    killed.process.end().await;
-    let mut again = Running::start(&imds, folder.path()).await;
-    again.process.says("restored state").await;
-    let metrics = again
-        .until("a failure is counted", |it| it.failures("status_5xx") > 0.0)
-        .await;
-    let pending = "azure_scheduled_events_pending";
-    assert!(
-        !metrics.0.contains(&format!("{pending}{{")),
-        "{}",
-        metrics.0
-    );
 }
 
 #[tokio::test]

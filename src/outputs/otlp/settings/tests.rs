@@ -211,27 +211,6 @@ fn a_value_without_which_the_export_could_not_work_is_an_error_that_names_variab
 }
 
 #[test]
-fn invalid_values_of_the_switches_are_reported() {
-    for valid in ["false", "FALSE", ""] {
-        assert_eq!(on(&[("OTEL_SDK_DISABLED", valid)]).ignored, [""; 0]);
-    }
-    for valid in ["otlp", "OTLP", "console, otlp", ""] {
-        assert_eq!(on(&[("OTEL_TRACES_EXPORTER", valid)]).ignored, [""; 0]);
-    }
-    let given = on(&[
-        ("OTEL_SDK_DISABLED", "1"),
-        ("OTEL_TRACES_EXPORTER", "jaeger"),
-    ]);
-    assert_eq!(
-        given.ignored,
-        [
-            "OTEL_SDK_DISABLED is ignored: the value is neither true nor false, false is used",
-            "OTEL_TRACES_EXPORTER is ignored: the value is neither otlp nor none, otlp is used",
-        ]
-    );
-}
-
-#[test]
 fn invalid_endpoint_is_reported_with_a_remedy() {
     let http = "write a URL such as http://localhost:4318";
     let grpc = "write a URL such as http://localhost:4317, or https:// for TLS";
@@ -293,28 +272,6 @@ fn headers_are_decoded_and_do_not_appear_in_the_log() {
 }
 
 #[test]
-fn invalid_values_are_reported_and_ignored() {
-    let settings = on(&[
-        ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
-        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
-        ("OTEL_RESOURCE_ATTRIBUTES", "team=sre,half"),
-    ]);
-    assert!(settings.resource_attributes.is_empty());
-    for exporter in &settings.exporters {
-        assert!(!exporter.gzip);
-        assert_eq!(exporter.timeout, Duration::from_secs(10));
-    }
-    assert_eq!(
-        settings.ignored,
-        [
-            "OTEL_EXPORTER_OTLP_TIMEOUT is ignored: the value is not a number of milliseconds above 0, 10000 is used",
-            "OTEL_EXPORTER_OTLP_COMPRESSION is ignored: the value is neither gzip nor none, none is used",
-            "OTEL_RESOURCE_ATTRIBUTES is ignored: the value is not a list of name=value pairs with percent-encoded values",
-        ]
-    );
-}
-
-#[test]
 fn certificates_and_compression_are_read_for_each_signal() {
     for signal in Signal::ALL {
         let own = |what: &str| format!("OTEL_EXPORTER_OTLP_{}_{what}", signal.variable());
@@ -348,29 +305,6 @@ fn certificates_and_compression_are_read_for_each_signal() {
 }
 
 #[test]
-fn metrics_that_are_not_exported_although_a_variable_asks_for_it_are_reported() {
-    for (environment, expected) in [
-        (
-            &[PUSH][..],
-            "OTEL_METRICS_EXPORTER is ignored: set OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_METRICS_ENDPOINT too",
-        ),
-        (
-            &[OWN_METRICS],
-            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT is ignored: metrics are exported only with OTEL_METRICS_EXPORTER=otlp",
-        ),
-        (
-            &[GENERAL, ("OTEL_METRICS_EXPORTER", "prometheus")],
-            "OTEL_METRICS_EXPORTER is ignored: the value is neither otlp nor none, none is used",
-        ),
-    ] {
-        let settings = read(environment).unwrap().unwrap();
-        assert_eq!(settings.ignored, [expected]);
-        assert!(settings.exporter(Signal::Metrics).is_none());
-    }
-    assert!(read(&[OWN_METRICS, NO_METRICS]).unwrap().is_none());
-}
-
-#[test]
 fn interval_and_timeout_of_the_metrics_are_read_where_they_are_exported() {
     let read = |environment: &[(&str, &str)]| {
         let settings = on(&[&[PUSH], environment].concat());
@@ -391,19 +325,6 @@ fn interval_and_timeout_of_the_metrics_are_read_where_they_are_exported() {
     ] {
         assert_eq!(read(environment), (expected, vec![]), "{environment:?}");
     }
-    let invalid = |name: &str, default: u32| {
-        format!(
-            "{name} is ignored: the value is not a number of milliseconds above 0, {default} is used"
-        )
-    };
-    let messages = vec![
-        invalid("OTEL_METRIC_EXPORT_TIMEOUT", 30_000),
-        invalid("OTEL_METRIC_EXPORT_INTERVAL", 60_000),
-    ];
-    assert_eq!(
-        read(&[interval("0"), timeout("-1")]),
-        ([60_000, 10_000], messages)
-    );
     let not_exported = on(&[interval("0"), timeout("-1")]);
     assert_eq!(not_exported.ignored, [""; 0]);
 }
@@ -423,10 +344,66 @@ fn temporality_is_read_and_only_explicit_buckets_are_supported() {
         assert_eq!(settings.temporality, expected);
         assert_eq!(settings.ignored, [""; 0]);
     }
-    assert_eq!(
-        on(&[PUSH, (histograms, "base2_exponential_bucket_histogram")]).ignored,
-        [
-            "OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION is ignored: the value is not supported, explicit_bucket_histogram is used"
-        ]
-    );
+}
+
+#[test]
+fn values_that_are_invalid_or_have_no_effect_are_reported_and_ignored() {
+    let millis = "is ignored: the value is not a number of milliseconds above 0";
+    for (environment, expected) in [
+        (&[GENERAL, ("OTEL_SDK_DISABLED", "FALSE")][..], vec![]),
+        (&[GENERAL, ("OTEL_TRACES_EXPORTER", "console, OTLP")], vec![]),
+        (
+            &[GENERAL, ("OTEL_SDK_DISABLED", "1"), ("OTEL_TRACES_EXPORTER", "jaeger")],
+            vec![
+                "OTEL_SDK_DISABLED is ignored: the value is neither true nor false, false is used".to_owned(),
+                "OTEL_TRACES_EXPORTER is ignored: the value is neither otlp nor none, otlp is used".to_owned(),
+            ],
+        ),
+        (
+            &[
+                GENERAL,
+                ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd"),
+                ("OTEL_EXPORTER_OTLP_TIMEOUT", "10s"),
+                ("OTEL_RESOURCE_ATTRIBUTES", "team=sre,half"),
+            ],
+            vec![
+                format!("OTEL_EXPORTER_OTLP_TIMEOUT {millis}, 10000 is used"),
+                "OTEL_EXPORTER_OTLP_COMPRESSION is ignored: the value is neither gzip nor none, none is used".to_owned(),
+                "OTEL_RESOURCE_ATTRIBUTES is ignored: the value is not a list of name=value pairs with percent-encoded values".to_owned(),
+            ],
+        ),
+        (
+            &[PUSH],
+            vec!["OTEL_METRICS_EXPORTER is ignored: set OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_METRICS_ENDPOINT too".to_owned()],
+        ),
+        (
+            &[OWN_METRICS],
+            vec!["OTEL_EXPORTER_OTLP_METRICS_ENDPOINT is ignored: metrics are exported only with OTEL_METRICS_EXPORTER=otlp".to_owned()],
+        ),
+        (
+            &[GENERAL, ("OTEL_METRICS_EXPORTER", "prometheus")],
+            vec!["OTEL_METRICS_EXPORTER is ignored: the value is neither otlp nor none, none is used".to_owned()],
+        ),
+        (
+            &[GENERAL, PUSH, ("OTEL_METRIC_EXPORT_INTERVAL", "0"), ("OTEL_METRIC_EXPORT_TIMEOUT", "-1")],
+            vec![
+                format!("OTEL_METRIC_EXPORT_TIMEOUT {millis}, 30000 is used"),
+                format!("OTEL_METRIC_EXPORT_INTERVAL {millis}, 60000 is used"),
+            ],
+        ),
+        (
+            &[GENERAL, PUSH, ("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION", "base2_exponential_bucket_histogram")],
+            vec!["OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION is ignored: the value is not supported, explicit_bucket_histogram is used".to_owned()],
+        ),
+    ] {
+        let settings = read(environment).unwrap().unwrap();
+        assert_eq!(settings.ignored, expected, "{environment:?}");
+        assert!(settings.resource_attributes.is_empty());
+        assert_eq!(settings.metric_interval, Duration::from_mins(1));
+        for exporter in &settings.exporters {
+            assert!(!exporter.gzip);
+            assert_eq!(exporter.timeout, Duration::from_secs(10));
+        }
+    }
+    assert!(read(&[OWN_METRICS, NO_METRICS]).unwrap().is_none());
 }

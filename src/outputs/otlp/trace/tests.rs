@@ -1,15 +1,12 @@
 use std::{collections::HashSet, sync::Arc};
 
-use opentelemetry::Value;
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
     azure::event::{EventId, EventScope, Status as EventStatus},
     base::time::Moment,
-    outputs::otlp::fixtures::{
-        ID, OWN, document, event, get, interruption, moment, moved, tracker, transitions_of, vm,
-    },
+    outputs::otlp::fixtures::{OWN, document, event, moment, tracker, transitions_of, vm},
 };
 
 /// The spans of a sequence of documents, each with the second when it is observed.
@@ -27,54 +24,6 @@ fn trace(span: &SpanData) -> TraceId {
 
 fn id(span: &SpanData) -> SpanId {
     span.span_context.span_id()
-}
-
-#[test]
-fn span_events_are_in_the_order_of_time() {
-    let mut tracker = tracker();
-    let mut transitions = tracker.observe(
-        &document(vec![event(EventStatus::Scheduled)]),
-        Some(OWN),
-        moment(1_000),
-    );
-    let later = document(vec![moved(3_000)]);
-    transitions.extend(tracker.observe(&later, Some(OWN), moment(1_010)));
-    transitions.extend(tracker.record_step(
-        &EventId::new(ID),
-        ApprovalStep::Accepted,
-        moment(1_005),
-    ));
-    let blanked = Event {
-        not_before: None,
-        ..event(EventStatus::Started)
-    };
-    transitions.extend(tracker.observe(&document(vec![blanked]), Some(OWN), moment(1_020)));
-    let interruption = interruption(1_034, 7_250);
-    transitions.extend(tracker.record_interruption(interruption, moment(1_034)));
-    transitions.extend(tracker.observe(&document(vec![]), Some(OWN), moment(1_050)));
-    let all: Vec<_> = transitions
-        .iter()
-        .flat_map(|transition| spans(transition, &vm()))
-        .collect();
-    let names = |span: &SpanData| -> Vec<String> {
-        span.events
-            .iter()
-            .map(|event| event.name.to_string())
-            .collect()
-    };
-    assert_eq!(all.len(), 4);
-    assert!(names(&all[0]).is_empty());
-    assert_eq!(names(&all[1]), ["approved", "rescheduled"]);
-    assert_eq!(names(&all[2]), ["interrupted"]);
-    assert_eq!(names(&all[3]), ["approved", "rescheduled", "interrupted"]);
-    assert_eq!(
-        get(&all[3].attributes, "observed_interruption"),
-        Some(&Value::F64(7.25))
-    );
-    assert!(
-        all.iter()
-            .all(|span| span.events.is_sorted_by_key(|event| event.timestamp))
-    );
 }
 
 #[test]
