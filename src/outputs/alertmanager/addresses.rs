@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, future::Future, net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use hyper::Response;
 use parking_lot::Mutex;
 use reqwest::{
-    Client, Method, Request, Response, StatusCode,
+    Client, Method, Request, StatusCode,
     header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderMap, HeaderValue},
 };
 use serde_json::{Value, json};
@@ -66,28 +67,11 @@ pub(super) struct Answer {
     pub(super) address: Option<IpAddr>,
     /// How many requests were sent. None follows one that failed.
     pub(super) requests: u64,
-    /// The beginning of the body.
-    pub(super) result: Result<Bytes, RequestFailure>,
-}
-
-/// Why a request failed.
-#[derive(Debug)]
-pub(super) struct RequestFailure {
-    /// The cause and the remedy, without secrets.
-    pub(super) message: String,
-    pub(super) retry_after: Option<Duration>,
     /// `None` without a response.
     status: Option<StatusCode>,
-}
-
-impl From<String> for RequestFailure {
-    fn from(message: String) -> Self {
-        Self {
-            message,
-            retry_after: None,
-            status: None,
-        }
-    }
+    retry_after: Option<Duration>,
+    /// The beginning of the body, or the cause of a failure and the remedy, without secrets.
+    pub(super) result: Result<Bytes, String>,
 }
 
 impl Addresses {
@@ -142,7 +126,7 @@ impl Addresses {
                     Ok(_) => info!(alertmanager, address, proxy, "alertmanager answers"),
                     Err(failure) if failures == 0 => warn!(
                         name: log_id::ALERTMANAGER_NOT_REACHED, alertmanager, address, proxy,
-                        error = failure.message, "alertmanager does not answer"
+                        error = failure, "alertmanager does not answer"
                     ),
                     Err(_) => {}
                 }
@@ -210,11 +194,11 @@ impl Addresses {
             self.within_limit(async { Ok((self.headers().await?, self.clients().await?)) });
         let ((headers, secrets), families) = match prepared.await {
             Ok(prepared) => prepared,
-            Err(failure) => {
+            Err(why) => {
                 return vec![Answer {
-                    address: None,
                     requests: 1,
-                    result: Err(failure),
+                    result: Err(why),
+                    ..Answer::of(None)
                 }];
             }
         };
@@ -230,7 +214,7 @@ impl Addresses {
                 sending.spawn(Arc::clone(self).send_to(address, client, requests));
             }
             let sent = sending.join_all().await;
-            if sent.iter().any(|answer| answer.status().is_some()) {
+            if sent.iter().any(|answer| answer.status.is_some()) {
                 return sent;
             }
             answers.extend(sent);
@@ -244,23 +228,22 @@ impl Addresses {
         client: Client,
         requests: Arc<(Vec<Request>, Secrets)>,
     ) -> Answer {
-        let mut answer = Answer {
-            address,
-            requests: 0,
-            result: Ok(Bytes::new()),
-        };
+        let mut answer = Answer::of(address);
         let (requests, secrets) = &*requests;
         for request in requests.iter().filter_map(Request::try_clone) {
             answer.requests += 1;
-            let response = async {
-                let sent = client.execute(request).await;
+            let sent = client.execute(request);
+            let response = async { Ok(client::read(sent.await.map_err(unanswered)?).await) };
+            let response = self.within_limit(response).await;
+            answer.status = response.as_ref().ok().map(Response::status);
+            answer.result = response.and_then(|response| {
                 let now = self.clock.now().wall;
-                if let Ok(response) = &sent {
-                    self.compare_clocks(address, response, now);
+                if response.status().is_success() {
+                    self.compare_clocks(address, response.headers(), now);
                 }
-                self.read(sent, secrets, now).await
-            };
-            answer.result = self.within_limit(response).await;
+                answer.retry_after = client::retry_after(response.headers(), now);
+                self.check(response, secrets)
+            });
             if answer.result.is_err() {
                 break;
             }
@@ -268,11 +251,8 @@ impl Addresses {
         answer
     }
 
-    fn compare_clocks(&self, address: Option<IpAddr>, response: &Response, now: Timestamp) {
-        let date = response
-            .headers()
-            .get(DATE)
-            .filter(|_| response.status().is_success());
+    fn compare_clocks(&self, address: Option<IpAddr>, headers: &HeaderMap, now: Timestamp) {
+        let date = headers.get(DATE);
         let date = date.and_then(|date| Timestamp::parse(date.to_str().ok()?));
         let Some(seconds) = date.map(|date| date.seconds_from(now)) else {
             return;
@@ -297,18 +277,7 @@ impl Addresses {
     }
 
     /// The beginning of the body. Any status but 2xx is an error, and so is a web page.
-    async fn read(
-        &self,
-        sent: Result<Response, reqwest::Error>,
-        secrets: &Secrets,
-        now: Timestamp,
-    ) -> Result<Bytes, RequestFailure> {
-        let response = sent.map_err(|error| {
-            let is_refused = !error.is_connect() && causes(&error).any(is_tls);
-            let remedy = "; if it asks for a client certificate, set --alertmanager.cert-file";
-            root_cause(&error.without_url()) + if is_refused { remedy } else { "" }
-        })?;
-        let response = client::read(response).await;
+    fn check(&self, response: Response<Bytes>, secrets: &Secrets) -> Result<Bytes, String> {
         let status = response.status();
         let is_web_page = is_web_page(response.headers(), response.body());
         if status.is_success() && !is_web_page {
@@ -329,20 +298,16 @@ impl Addresses {
         };
         let url = &self.target.alerts;
         let message = describe(&response, response.body(), url, secrets);
-        Err(RequestFailure {
-            message: format!("{message}{remedy}"),
-            retry_after: client::retry_after(response.headers(), now),
-            status: Some(status),
-        })
+        Err(format!("{message}{remedy}"))
     }
 
     async fn within_limit<T>(
         &self,
-        request: impl Future<Output = Result<T, RequestFailure>>,
-    ) -> Result<T, RequestFailure> {
+        request: impl Future<Output = Result<T, String>>,
+    ) -> Result<T, String> {
         let limit = self.target.timing.push_timeout;
         let sent = timeout(limit, request).await;
-        sent.unwrap_or_else(|_elapsed| Err(format!("no response within {limit:?}").into()))
+        sent.unwrap_or_else(|_elapsed| Err(format!("no response within {limit:?}")))
     }
 
     /// The headers of a request with the credentials, and the secrets in them.
@@ -409,32 +374,39 @@ impl Addresses {
 }
 
 impl Answer {
+    /// Before the first request.
+    fn of(address: Option<IpAddr>) -> Self {
+        Self {
+            address,
+            requests: 0,
+            status: None,
+            retry_after: None,
+            result: Ok(Bytes::new()),
+        }
+    }
+
     /// A success whose body is no status comes from something else.
     fn check_status(&mut self) {
         if matches!(&self.result, Ok(body) if !body.trim_ascii_start().starts_with(b"{")) {
             let why = "the answer is not the status of an Alertmanager: check --alertmanager.url";
-            self.result = Err(why.to_owned().into());
-        }
-    }
-
-    /// The status of a response, `None` without one.
-    fn status(&self) -> Option<StatusCode> {
-        match &self.result {
-            Ok(_) => Some(StatusCode::OK),
-            Err(failure) => failure.status,
+            self.result = Err(why.to_owned());
         }
     }
 
     fn is_refusal(&self) -> bool {
-        let status = self.status().map(|status| status.as_u16());
+        let status = self.status.map(|status| status.as_u16());
         matches!(status, Some(401 | 403 | 404 | 405))
     }
 }
 
 /// The longest delay that was asked for.
 pub(super) fn retry_after(answers: &[Answer]) -> Option<Duration> {
-    let failures = answers
-        .iter()
-        .filter_map(|answer| answer.result.as_ref().err());
-    failures.filter_map(|failure| failure.retry_after).max()
+    let failed = answers.iter().filter(|answer| answer.result.is_err());
+    failed.filter_map(|answer| answer.retry_after).max()
+}
+
+fn unanswered(error: reqwest::Error) -> String {
+    let is_refused = !error.is_connect() && causes(&error).any(is_tls);
+    let remedy = "; if it asks for a client certificate, set --alertmanager.cert-file";
+    root_cause(&error.without_url()) + if is_refused { remedy } else { "" }
 }

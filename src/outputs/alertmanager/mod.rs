@@ -198,7 +198,7 @@ impl AlertPusher {
                 let address = self.addresses.shown(answer.address);
                 warn!(
                     name: log_id::ALERT_PUSH_FAILED, alertmanager, address, proxy,
-                    error = failure.message, "alert push failed"
+                    error = failure, "alert push failed"
                 );
             }
             Some(answer.address)
