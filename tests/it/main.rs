@@ -10,7 +10,6 @@ mod cli;
 mod damaged_inputs;
 mod day;
 mod documents;
-mod freshness;
 mod identity;
 mod imds_approval;
 mod imds_errors;

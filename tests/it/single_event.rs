@@ -159,3 +159,25 @@ fn an_undocumented_member_that_changes_is_no_change_of_the_event() {
     assert_eq!(vm.saves, saves);
     assert_eq!(vm.json()["changed_at"], before["changed_at"]);
 }
+
+/// Its clocks stop in the pause, and no tick is due when the answer comes.
+#[test]
+fn a_pause_that_ends_with_the_document_makes_the_outcome_unknown() {
+    let outcome = |not_before: u64, late: u64| {
+        let mut vm = vm();
+        vm.wait_until(600);
+        vm.poll(&[restart(&json!({"NotBefore": at(not_before).rfc1123()}))]);
+        vm.tick();
+        vm.set_wall_clock(at(608));
+        vm.late = Duration::from_secs(late);
+        vm.poll(&[]);
+        vm.json()["outcome"].clone()
+    };
+    assert_eq!(outcome(800, 0), "unknown");
+    assert_eq!(outcome(96 * 60 * MINUTE, 8), "unknown");
+    assert_eq!(
+        outcome(96 * 60 * MINUTE, 0),
+        "cancelled",
+        "the request was slow"
+    );
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use azure_scheduled_events_exporter::time::Timestamp;
 use opentelemetry::{KeyValue, logs::AnyValue, trace::SpanId};
 use opentelemetry_sdk::{logs::SdkLogRecord, trace::SpanData};
 use serde_json::Value;
@@ -28,10 +29,15 @@ impl Outputs {
             assert_eq!(shown, listed, "{context}: {phase} on the page");
         }
         self.assert_counts_agree(&events, context);
+        self.assert_freshness_agrees(context);
         let is_clear = self.page.contains("state clear");
-        let may_be_own = |it: &&&Value| it["scope"] != "other" && is_pending(it);
-        assert!(
-            !is_clear || events.iter().find(may_be_own).is_none() && self.metrics.is_up(),
+        let may_be_own = |it: &Value| it["scope"] != "other" && is_pending(it);
+        let is_certain = self.metrics.is_up()
+            && self.json["warming_up"] == false
+            && self.json["unreadable_entries"] == 0;
+        assert_eq!(
+            is_clear,
+            is_certain && !events.iter().any(|it| may_be_own(it)),
             "{context}: an all-clear"
         );
         let stopping = events.iter().find(|it| stops_this_vm_soon(it));
@@ -50,6 +56,27 @@ impl Outputs {
             let shown = summary.replace('&', "&amp;").replace('"', "&quot;");
             assert!(self.page.contains(&shown), "{context}: {shown}");
         }
+    }
+
+    fn assert_freshness_agrees(&self, context: &str) {
+        let (json, metrics) = (&self.json, &self.metrics);
+        let is_one = |name: &str| metrics.value(&format!("azure_scheduled_events_{name}"));
+        let as_value = |is: &Value| Some(f64::from(u8::from(*is == true)));
+        assert_eq!(is_one("up"), as_value(&json["health"]["up"]), "{context}");
+        let warming_up = is_one("warming_up");
+        assert_eq!(warming_up, as_value(&json["warming_up"]), "{context}");
+        let is_counted = metrics.0.contains("azure_scheduled_events_pending{");
+        // An unreadable entry may be any event, and without a name each event may be of this VM.
+        let has_zeros = json["unreadable_entries"] == 0 && !json["vm"]["name"].is_null();
+        let is_stale = json["stale"] == true;
+        assert!(is_stale || is_counted || !has_zeros, "{context}");
+        assert!(!is_stale || !is_counted, "{context}");
+        let last_success = json["health"]["last_success_at"].as_str().map(|at| {
+            let at = Timestamp::parse(at).unwrap();
+            at.as_unix_seconds()
+        });
+        let shown = is_one("last_success_timestamp_seconds");
+        assert_eq!(shown, last_success, "{context}");
     }
 
     /// Of the metrics and the JSON.

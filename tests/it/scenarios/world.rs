@@ -169,6 +169,9 @@ impl World {
             if self.view == View::Approvals {
                 approvals::describe_decision(line, report);
             }
+            if self.view == View::Json && line.message.starts_with("warming up") {
+                writeln!(report, "  logged: {}", line.message).unwrap();
+            }
             let (id, kind) = (line.field("event_id"), line.field("transition"));
             let Some(kind) = kind else { continue };
             let is_same = |it: &&Transition| {

@@ -160,15 +160,6 @@ impl SimulatedVm {
         self.now.wall = wall;
     }
 
-    /// The VM is suspended for so long.
-    pub(crate) fn suspend(&mut self, length: Duration) {
-        let awake = self.now.awake;
-        self.now = Moment {
-            awake,
-            ..self.now.after(length)
-        };
-    }
-
     /// A poll that returns these events.
     pub(crate) fn poll(&mut self, events: &[Value]) {
         self.poll_incarnation(&json!(1), events);
@@ -178,10 +169,6 @@ impl SimulatedVm {
     pub(crate) fn poll_incarnation(&mut self, incarnation: &Value, events: &[Value]) {
         let body = json!({ "DocumentIncarnation": incarnation, "Events": events });
         self.poll_body(body.to_string().as_bytes());
-    }
-
-    pub(crate) fn failed_poll(&mut self) {
-        self.polled(Err(error()));
     }
 
     /// Instance metadata name this VM.
