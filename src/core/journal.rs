@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     approval::ApprovalDecision,
     lifecycle::{SavedJournal, SavedState, Transition},
+    ownership::Ownership,
 };
 use crate::{
     azure::event::{EventScope, is_same_vm},
@@ -33,9 +34,6 @@ pub struct Entry {
     /// The decision about the approval then. Entries of an earlier process have none.
     #[serde(skip)]
     pub approval: Option<ApprovalDecision>,
-    /// It was restored, or is about a restored event, before it was known that the state is that of this VM.
-    #[serde(skip)]
-    pub may_be_foreign: bool,
     #[serde(skip)]
     bytes: usize,
 }
@@ -48,7 +46,6 @@ impl Entry {
             vm: vm.cloned(),
             transition,
             approval: None,
-            may_be_foreign: false,
             bytes: 0,
         }
     }
@@ -115,8 +112,7 @@ pub struct Journal {
     pub bounded: u64,
     /// The last number that is on disk together with the state that counts it.
     pub on_disk: u64,
-    /// The state is that of this VM, so that restored entries may be sent.
-    pub is_owned: bool,
+    pub ownership: Ownership,
     entries: VecDeque<Arc<Entry>>,
 }
 
@@ -135,7 +131,7 @@ impl Journal {
             dropped: 0,
             bounded: 0,
             on_disk: 0,
-            is_owned: true,
+            ownership: Ownership::default(),
             entries: VecDeque::new(),
         }
     }
@@ -148,19 +144,16 @@ impl Journal {
         }
         let newest = last.max(saved.newest);
         let restored = entries.into_iter().map(|mut entry| {
-            entry.may_be_foreign = true;
             entry.measure();
             Arc::new(entry)
         });
         Self {
-            id: Arc::clone(&saved.id),
             first: newest.saturating_add(1),
             newest,
             dropped,
-            bounded: 0,
             on_disk: newest,
-            is_owned: false,
             entries: restored.collect(),
+            ..Self::new(Arc::clone(&saved.id))
         }
     }
 
@@ -229,17 +222,31 @@ impl Journal {
         dropped
     }
 
+    /// Whether the entry is certainly that of this VM.
+    pub fn may_send(&self, entry: &Entry) -> bool {
+        !self.ownership.is_doubtful || !self.is_restored(entry)
+    }
+
+    fn is_restored(&self, entry: &Entry) -> bool {
+        let id = &entry.transition.tracked.shown.id;
+        entry.number < self.first || self.ownership.is_restored(id)
+    }
+
     /// The restored entries were those of another VM: the others are numbered from 1 in a journal of their own.
     pub fn discard_foreign(&mut self, id: &Arc<str>) {
-        let own = std::mem::take(&mut self.entries);
-        *self = Self::new(Arc::clone(id));
-        for entry in own.into_iter().filter(|entry| !entry.may_be_foreign) {
+        let restored = std::mem::replace(self, Self::new(Arc::clone(id)));
+        for entry in restored
+            .entries
+            .iter()
+            .filter(|it| !restored.is_restored(it))
+        {
             self.newest += 1;
             self.entries.push_back(Arc::new(Entry {
                 number: self.newest,
-                ..(*entry).clone()
+                ..(**entry).clone()
             }));
         }
+        self.ownership = restored.ownership;
     }
 }
 
@@ -387,7 +394,6 @@ mod tests {
                 expected,
                 "{newest} {count}"
             );
-            assert!(!restored.is_owned && restored.after(0).all(|it| it.may_be_foreign));
             restored.append([entry("D", |_| ())]);
             assert_eq!(restored.newest, 4);
         }

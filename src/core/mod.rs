@@ -5,5 +5,6 @@ pub(crate) mod assessment;
 pub mod engine;
 pub mod journal;
 pub mod lifecycle;
+mod ownership;
 pub mod pause;
 pub mod snapshot;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use azure_scheduled_events_exporter::{
+    Identity,
     document::{self, Answer},
     engine::{Effect, Engine, EngineConfig, Input, SavedState},
     journal::{Entry, Journal},
@@ -348,4 +349,26 @@ fn a_state_without_a_journal_begins_one_and_announces_nothing_again() {
     setup.reader = Reader::default();
     setup.poll(Fate::Written, true);
     assert_eq!(setup.reader.told, BTreeMap::new());
+}
+
+#[test]
+fn a_write_that_began_before_a_foreign_state_was_discarded_counts_no_entry_of_the_next_journal() {
+    let mut setup = Setup::new();
+    setup.disk.state.as_mut().unwrap().vm_id = Some("another-vm".to_owned());
+    let mut engine = setup.disk.start(setup.now);
+    let effects = engine.begin(setup.now);
+    assert!(matches!(effects[0], Effect::Write { .. }), "{effects:?}");
+    let identity = Identity {
+        name: "web_0".to_owned(),
+        vm_id: "a-vm".to_owned(),
+        ..Identity::default()
+    };
+    let (result, took) = (Ok(identity), Duration::ZERO);
+    engine.handle(Input::Identified { result, took }, setup.now);
+    engine.handle(Input::StateWritten(Ok(())), setup.now);
+    let journal = engine.snapshot(setup.now).journal;
+    assert_eq!(
+        (&*journal.id, journal.newest, journal.on_disk),
+        ("next", 0, 0)
+    );
 }

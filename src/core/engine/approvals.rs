@@ -44,7 +44,6 @@ impl Engine {
         took: Duration,
         now: Moment,
     ) {
-        self.publish = true;
         self.requests.count(took, error.map(|error| error.reason));
         self.saves.mark();
         let in_flight = std::mem::take(&mut self.approvals.in_flight);
@@ -154,7 +153,6 @@ impl Engine {
     }
 
     fn count_approval(&mut self, event_type: &EventType, result: ApprovalResult) {
-        self.publish = true;
         let approvals = &mut Arc::make_mut(&mut self.counters).approvals;
         *approvals.entry((event_type.into(), result)).or_default() += 1;
     }

@@ -31,6 +31,7 @@ use crate::{
         assessment::Start,
         journal::{Entry, Journal},
         lifecycle::{Interruption, PollState, SavedJournal, Tracker, Transition},
+        ownership::Ownership,
         pause::{PauseDetector, ProcessDelay},
         snapshot::{EventCounters, RequestCounters, Snapshot},
     },
@@ -84,8 +85,8 @@ pub enum Input {
 /// The order within one list is part of the contract.
 #[derive(Debug)]
 pub enum Effect {
-    /// It is another VM's: keep its files under other names, and let the next poll ask for a whole document.
-    DiscardForeignState,
+    /// The next poll is to ask for the whole document, since restored events are another VM's.
+    ForgetDocument,
     /// The new entries of the journal, then the state. At most one is outstanding; [`Input::StateWritten`] ends it.
     Write {
         journal: Arc<Journal>,
@@ -117,8 +118,6 @@ pub struct Engine {
     is_name_configured: bool,
     /// From instance metadata or, until they answer, from the restored state.
     metadata_name: Option<Arc<str>>,
-    /// From instance metadata or, until they answer, from the restored state.
-    vm_id: Option<String>,
     started_at: Moment,
     identity_error: Option<Arc<RequestError>>,
     approvals: Approvals,
@@ -143,14 +142,15 @@ impl Engine {
         if let Some(saved) = &mut restored {
             journal.replay(saved);
         }
-        journal.is_owned = restored.as_ref().and_then(SavedState::owner).is_none();
+        journal.ownership = restored
+            .as_ref()
+            .map_or_else(Ownership::default, Ownership::of_restored);
         let saved = restored.as_ref();
         let saved_name = saved.and_then(|saved| saved.vm_name.as_deref());
         let is_name_configured = config.vm_name.is_some();
         let vm_name = config.vm_name.or(saved_name.map(Arc::from));
         let metadata_name = saved.and_then(|saved| saved.metadata_name.as_deref());
         let metadata_name = metadata_name.map(Arc::from);
-        let vm_id = saved.and_then(SavedState::owner).map(str::to_owned);
         let interval = config.poll_interval;
         let poll = saved.map_or_else(
             || PollState::new(interval),
@@ -179,7 +179,6 @@ impl Engine {
             vm_name,
             is_name_configured,
             metadata_name,
-            vm_id,
             started_at: now,
             identity_error: None,
             approvals: Approvals::default(),
@@ -197,6 +196,7 @@ impl Engine {
     }
 
     pub fn handle(&mut self, input: Input, now: Moment) -> Vec<Effect> {
+        self.publish |= !matches!(input, Input::Tick | Input::StateWritten(_) | Input::Sent);
         match input {
             Input::Polled { result, took, late } => {
                 let interruption = self.pauses.poll(late, took, now);
@@ -213,10 +213,7 @@ impl Engine {
             }
             Input::StateWritten(result) => self.written(result),
             Input::Sent => self.saves.mark_sent(),
-            Input::Shutdown => {
-                self.saves.mark_urgent();
-                self.publish = true;
-            }
+            Input::Shutdown => self.saves.mark_urgent(),
         }
         match self.ticks_in(now) {
             Some(Duration::ZERO) => {}
@@ -280,7 +277,6 @@ impl Engine {
     fn record_interruption(&mut self, interruption: Option<Interruption>, now: Moment) {
         if let Some(interruption) = interruption.filter(|_| self.looks_for_pauses()) {
             let transitions = self.tracker.record_interruption(interruption, now);
-            self.publish |= !transitions.is_empty();
             self.emit(transitions);
         }
     }
@@ -334,10 +330,9 @@ impl Engine {
                 transition.tracked = Arc::clone(current);
             }
             let id = &transition.tracked.shown.id;
-            let (approval, may_be_foreign) =
-                (approvals.get(id).cloned(), tracker.may_be_foreign(id));
+            let approval = approvals.get(id).cloned();
             let mut entry = Entry::new(transition, self.vm_name.as_ref());
-            (entry.approval, entry.may_be_foreign) = (approval, may_be_foreign);
+            entry.approval = approval;
             entry
         });
         let dropped = Arc::make_mut(&mut self.journal).append(entries);
@@ -374,7 +369,7 @@ impl Engine {
             warm_up_until: self.tracker.poll.warm_up_until,
             vm_name: self.vm_name.as_deref().map(str::to_owned),
             metadata_name: self.metadata_name.as_deref().map(str::to_owned),
-            vm_id: self.vm_id.clone(),
+            vm_id: self.journal.ownership.vm_id.clone(),
             journal: Some(SavedJournal {
                 id: Arc::clone(&self.journal.id),
                 newest: self.journal.newest,

@@ -18,7 +18,7 @@ use crate::{
     core::lifecycle::{PollFailure, Transition, WARM_UP},
 };
 
-/// A restored state counts as that of this VM after this time without an answer of instance metadata.
+/// The restored state counts as that of this VM after this time without an answer of instance metadata.
 const OWNER_TIMEOUT: Duration = WARM_UP;
 
 impl Engine {
@@ -28,11 +28,11 @@ impl Engine {
         took: Duration,
         now: Moment,
     ) {
-        self.publish = true;
         let reason = result.as_ref().err().map(|error| error.reason);
         self.requests.count(took, reason);
-        if now.monotonic - self.started_at.monotonic >= OWNER_TIMEOUT {
-            self.confirm_owner();
+        let runs_for = now.monotonic - self.started_at.monotonic;
+        if runs_for >= OWNER_TIMEOUT && self.journal.ownership.is_doubtful {
+            Arc::make_mut(&mut self.journal).ownership.is_doubtful = false;
         }
         let answer = match result {
             Ok(answer) => answer,
@@ -120,7 +120,6 @@ impl Engine {
         took: Duration,
         now: Moment,
     ) {
-        self.publish = true;
         let is_name_known = self.is_name_configured || self.identity.is_some();
         let error = result.as_ref().err();
         let counted = error.filter(|error| !error.is_identity_unavailable(is_name_known));
@@ -152,24 +151,16 @@ impl Engine {
     }
 
     fn set_identity(&mut self, identity: Identity, now: Moment) {
-        // An empty id is a missing one.
-        let vm_id = Some(identity.vm_id.clone()).filter(|id| !id.is_empty());
-        let is_foreign = match (&self.vm_id, &vm_id) {
-            (Some(known), Some(current)) => !known.eq_ignore_ascii_case(current),
-            _ => false,
-        };
-        self.vm_id = vm_id.or(self.vm_id.take());
-        if is_foreign {
-            let vm_id = &*identity.vm_id;
+        let vm_id = &*identity.vm_id;
+        let journal = Arc::make_mut(&mut self.journal);
+        if journal.ownership.identify(vm_id) {
             warn!(vm_id, "state belongs to another VM: starting without it");
-            self.tracker.discard_foreign();
-            let next = &self.next_journal_id;
-            Arc::make_mut(&mut self.journal).discard_foreign(next);
+            let ownership = &journal.ownership;
+            self.tracker.discard_foreign(|id| ownership.is_restored(id));
+            journal.discard_foreign(&self.next_journal_id);
             // The outstanding write is that of the journal before.
             self.written_newest = 0;
-            self.effects.push(Effect::DiscardForeignState);
-        } else {
-            self.confirm_owner();
+            self.effects.push(Effect::ForgetDocument);
         }
         if !self.is_name_configured {
             self.vm_name = Some(Arc::from(identity.name.as_str()));
@@ -186,14 +177,6 @@ impl Engine {
             }
         }
         self.transitions.extend(changed);
-    }
-
-    fn confirm_owner(&mut self) {
-        self.tracker.confirm_owner();
-        if !self.journal.is_owned {
-            Arc::make_mut(&mut self.journal).is_owned = true;
-            self.publish = true;
-        }
     }
 }
 

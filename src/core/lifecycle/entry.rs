@@ -25,8 +25,6 @@ pub(super) struct TrackerEntry {
     pub(super) tracked: Arc<TrackedEvent>,
     /// `NotBefore`.
     pub(super) due_at: Option<MonotonicTime>,
-    /// Restored from a state that may be another VM's: the identity of this VM is not known yet.
-    pub(super) may_be_foreign: bool,
     /// When it ends if documents go on to lack it; `None` while an unreadable entry has its id.
     pub(super) kept_until: Option<MonotonicTime>,
 }
@@ -46,7 +44,6 @@ impl TrackerEntry {
         let mut entry = Self {
             tracked: Arc::new(tracked),
             due_at: event.not_before.map(|due| due.on_monotonic_clock(now)),
-            may_be_foreign: false,
             kept_until: None,
         };
         transitions.push(entry.transition(TransitionKind::Announced, now));
@@ -78,7 +75,6 @@ impl TrackerEntry {
         let due = event.shown.not_before;
         Self {
             due_at: due.map(|due| due.on_monotonic_clock(now)),
-            may_be_foreign: saved.owner().is_some(),
             kept_until: None,
             tracked: event,
         }
@@ -383,9 +379,7 @@ impl TrackerEntry {
             ..revised
         };
         let was = Arc::clone(&self.tracked);
-        let may_be_foreign = self.may_be_foreign;
         *self = Self::begin(&other, scope, evidence.first_sight, now, transitions);
-        self.may_be_foreign = may_be_foreign;
         let tracked = self.tracked_mut();
         tracked.former_kinds.clone_from(&was.former_kinds);
         tracked.record_former_kind(was.shown.kind());

@@ -39,11 +39,6 @@ pub struct SavedState {
 }
 
 impl SavedState {
-    /// The id of the VM that wrote it, where that was known.
-    pub(crate) fn owner(&self) -> Option<&str> {
-        self.vm_id.as_deref().filter(|id| !id.is_empty())
-    }
-
     /// `now` on the monotonic clock of the process that wrote it. The wall clock alone shows how long ago that was.
     pub fn resume(&self, now: Moment) -> Moment {
         let away = now.wall.saturating_since(self.heartbeat_at);

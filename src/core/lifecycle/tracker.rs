@@ -252,26 +252,15 @@ impl Tracker {
         }
     }
 
-    pub(crate) fn confirm_owner(&mut self) {
-        for entry in self.entries.values_mut() {
-            entry.may_be_foreign = false;
-        }
-    }
-
-    pub(crate) fn discard_foreign(&mut self) {
-        self.entries.retain(|_, entry| !entry.may_be_foreign);
+    /// The restored state was another VM's.
+    pub(crate) fn discard_foreign(&mut self, is_restored: impl Fn(&EventId) -> bool) {
+        self.entries.retain(|id, _| !is_restored(id));
         let poll = &mut self.poll;
         (
             poll.last_document,
             poll.last_incarnation,
             poll.warm_up_until,
         ) = (None, None, None);
-    }
-
-    pub(crate) fn may_be_foreign(&self, id: &EventId) -> bool {
-        self.entries
-            .get(id)
-            .is_some_and(|entry| entry.may_be_foreign)
     }
 
     /// The record of an event as it is now. `None` if another one with the same id has taken its place.

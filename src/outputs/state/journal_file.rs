@@ -42,9 +42,8 @@ pub struct JournalContent {
 }
 
 /// Where the next entry is appended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileEnd {
-    journal: Arc<str>,
     /// The last number that the file has.
     number: u64,
     bytes: u64,
@@ -78,7 +77,7 @@ fn append(
 ) -> Option<FileEnd> {
     let lines = lines_after(journal, end.number);
     let bytes = end.bytes + lines.len() as u64;
-    if end.journal != journal.id || bytes > MAX_BYTES {
+    if bytes > MAX_BYTES {
         return None;
     }
     if !lines.is_empty()
@@ -90,7 +89,6 @@ fn append(
     Some(FileEnd {
         number: journal.newest,
         bytes,
-        ..end
     })
 }
 
@@ -98,7 +96,6 @@ fn replace(files: &mut dyn Filesystem, path: &Path, journal: &Journal) -> io::Re
     let content = content(journal)?;
     file::replace(files, path, &content)?;
     Ok(FileEnd {
-        journal: Arc::clone(&journal.id),
         number: journal.newest,
         bytes: content.len() as u64,
     })
@@ -185,7 +182,6 @@ pub fn parse(content: &[u8], id: &Arc<str>) -> Result<JournalContent, String> {
         entries.push(entry);
     }
     let end = is_valid.then_some(FileEnd {
-        journal: header.journal,
         number: last,
         bytes: content.len() as u64,
     });

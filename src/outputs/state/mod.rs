@@ -50,6 +50,8 @@ pub struct Directory {
     lock: Option<File>,
     /// The files in place that the next write must keep, and under which name: `FILE.REASON-UNIX_SECONDS`.
     aside: BTreeMap<&'static str, PathBuf>,
+    /// The id of the journal that belongs to the files in place. Another one begins if these are another VM's.
+    journal: Option<Arc<str>>,
     /// `None`: the next write replaces the journal.
     journal_end: Option<FileEnd>,
 }
@@ -95,6 +97,7 @@ impl Directory {
             files: Box::new(OsFilesystem),
             lock,
             aside: BTreeMap::new(),
+            journal: None,
             journal_end: None,
         })
     }
@@ -121,12 +124,13 @@ impl Directory {
     ) -> Journal {
         self.report_spools();
         let path = self.path.join(JOURNAL);
-        let Some((state, counted)) = saved.and_then(|it| Some((it, it.journal.as_ref()?))) else {
+        let Some(counted) = saved.and_then(|saved| saved.journal.as_ref()) else {
             let found = self.files.read(&path, 0).map_err(|error| error.kind());
             if found != Err(io::ErrorKind::NotFound) {
                 warn!(path = %path.display(), "journal without its state: entries are not sent");
                 self.keep_aside(JOURNAL, "unread", now);
             }
+            self.journal = Some(Arc::clone(&new_id));
             return Journal::new(new_id);
         };
         let content = journal_file::read(&mut *self.files, &path, &counted.id);
@@ -141,7 +145,7 @@ impl Directory {
         self.journal_end = content.end;
         let mut journal = Journal::restore(counted, content.dropped, content.entries);
         journal.bounded = content.bounded;
-        journal.is_owned = state.owner().is_none();
+        self.journal = Some(Arc::clone(&journal.id));
         journal
     }
 
@@ -159,18 +163,18 @@ impl Directory {
         self.aside.entry(file).or_insert(name);
     }
 
-    /// The next write keeps the files in place under other names, as those of another VM.
-    pub(crate) fn set_foreign_aside(&mut self, now: Timestamp) {
-        self.keep_aside(FILE, "foreign", now);
-        self.keep_aside(JOURNAL, "foreign", now);
-    }
-
     /// Writes the journal, then the state, even if the journal failed. If the directory was removed, it is created and
     /// locked again.
     ///
     /// # Errors
     /// After an error, the old content still exists, under its old or its new name.
     pub fn write(&mut self, saved: &SavedState, journal: &Journal) -> io::Result<()> {
+        let known = self.journal.replace(Arc::clone(&journal.id));
+        if known.is_some_and(|known| known != journal.id) {
+            self.keep_aside(FILE, "foreign", saved.heartbeat_at);
+            self.keep_aside(JOURNAL, "foreign", saved.heartbeat_at);
+            self.journal_end = None;
+        }
         self.ensure_locked()?;
         // The state first: a journal without a state is not used.
         self.set_aside(FILE)?;

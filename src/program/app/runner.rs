@@ -17,7 +17,7 @@ use crate::{
     base::{
         system::ProcessDelays,
         systemd,
-        time::{Clock, Moment},
+        time::Clock,
     },
     core::{
         engine::{Effect, Engine, Input},
@@ -81,9 +81,8 @@ impl Runner {
     /// Runs until `stopping` is cancelled, then saves the state. The runner still publishes the last snapshot: outputs
     /// that read it at shutdown end with it.
     pub(super) async fn run(&mut self, stopping: &CancellationToken) {
-        let now = self.clock.now();
-        for effect in self.engine.begin(now) {
-            self.perform(effect, now).await;
+        for effect in self.engine.begin(self.clock.now()) {
+            self.perform(effect).await;
         }
         loop {
             self.requests.schedule(&self.engine);
@@ -135,7 +134,7 @@ impl Runner {
             });
         }
         for effect in self.engine.handle(input, now) {
-            self.perform(effect, now).await;
+            self.perform(effect).await;
         }
         if !was_looking && self.engine.looks_for_pauses() {
             // What was before is no part of the first measurement.
@@ -143,14 +142,9 @@ impl Runner {
         }
     }
 
-    async fn perform(&mut self, effect: Effect, now: Moment) {
+    async fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::DiscardForeignState => {
-                self.requests.forget_document();
-                if let Some(state) = &mut self.state {
-                    state.discard_foreign(now.wall);
-                }
-            }
+            Effect::ForgetDocument => self.requests.forget_document(),
             Effect::Write { journal, mut state } => {
                 if let (Some(otlp), Some(saved)) = (&self.otlp, &mut state.journal) {
                     saved.cursors = otlp.cursors(&journal);

@@ -7,10 +7,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::{
-    base::{
-        time::{Moment, Timestamp},
-        worker::Worker,
-    },
+    base::{time::Moment, worker::Worker},
     core::{engine::SavedState, journal::Journal},
     outputs::state::{Directory, Found},
     program::CommandError,
@@ -33,8 +30,6 @@ pub(super) struct StateWriter {
     result: Option<Result<(), String>>,
     /// The outstanding write has been waited for in vain.
     is_late: bool,
-    /// The file on disk belongs to another VM: the next write keeps it under another name.
-    foreign_since: Option<Timestamp>,
 }
 
 impl StateWriter {
@@ -76,7 +71,6 @@ impl StateWriter {
             outstanding: None,
             result: None,
             is_late: false,
-            foreign_since: None,
         };
         Ok((Some(writer), restored, journal))
     }
@@ -85,21 +79,12 @@ impl StateWriter {
         self.outstanding.is_some() || self.result.is_some()
     }
 
-    /// The next write keeps the present file under another name.
-    pub(super) fn discard_foreign(&mut self, now: Timestamp) {
-        self.foreign_since = Some(now);
-    }
-
     /// Begins a write, and waits for it; [`StateWriter::written`] gives its result.
     pub(super) async fn write(&mut self, saved: SavedState, journal: Arc<Journal>) {
         let (worker, directory) = (self.worker.clone(), Arc::clone(&self.directory));
-        let foreign_since = self.foreign_since.take();
         // Releases the directory before the result is known, so that another exporter can take it then.
         let write = move || {
             let mut directory = directory.lock();
-            if let Some(since) = foreign_since {
-                directory.set_foreign_aside(since);
-            }
             directory.write(&saved, &journal)
         };
         self.outstanding = Some(Box::pin(async move {

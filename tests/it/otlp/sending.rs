@@ -117,7 +117,7 @@ impl Sending {
 
     /// The owner of a restored journal becomes known.
     pub(super) fn confirm_owner(&mut self) {
-        self.journal.is_owned = true;
+        self.journal.ownership.is_doubtful = false;
         self.append([]);
     }
 
@@ -160,6 +160,7 @@ pub(super) fn restored(journal: &Journal) -> Journal {
     };
     let entries = journal.after(0).map(|entry| (**entry).clone()).collect();
     let mut restored = Journal::restore(&saved, journal.dropped, entries);
+    restored.ownership.is_doubtful = true;
     restored.first = restored.newest + 1;
     restored
 }

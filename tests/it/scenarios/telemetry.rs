@@ -25,10 +25,13 @@ pub(super) fn describe(vm: &SimulatedVm, last: &mut BTreeMap<String, String>, re
         writeln!(report, "  logged: {name}").unwrap();
     }
     let (journal, json) = (&vm.published.journal, vm.whole_json());
-    if !journal.is_owned {
+    if journal.ownership.is_doubtful {
         writeln!(report, "  the owner of the state is not known").unwrap();
     }
-    let waiting = vm.emitted.iter().filter(|(entry, _)| entry.may_be_foreign);
+    let waiting = vm
+        .emitted
+        .iter()
+        .filter(|(entry, _)| !journal.may_send(entry));
     for (entry, _) in waiting {
         writeln!(report, "  waits for the owner: {}", entry.number).unwrap();
     }

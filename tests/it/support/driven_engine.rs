@@ -118,7 +118,7 @@ impl DrivenEngine {
                 Effect::Approve(ids) => self.requested.push(ids),
                 Effect::Publish { snapshot, .. } => self.publish(snapshot),
                 // The test polls with a whole document anyway.
-                Effect::DiscardForeignState => {}
+                Effect::ForgetDocument => {}
             }
         }
     }

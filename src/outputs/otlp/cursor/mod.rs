@@ -146,8 +146,9 @@ impl Cursor {
         let journal = &self.journal;
         let mut bytes = 0;
         let untried = journal.after(self.sent).filter(|entry| {
-            let may_be_sent = journal.is_owned || !entry.may_be_foreign;
-            may_be_sent && !self.failed.contains_key(&entry.number) && !self.is_done(entry)
+            journal.may_send(entry)
+                && !self.failed.contains_key(&entry.number)
+                && !self.is_done(entry)
         });
         let fitting = untried.take_while(|entry| {
             let is_first = bytes == 0;

@@ -78,7 +78,7 @@ impl SignalQueue {
         } else {
             0
         };
-        let is_released = journal.is_owned && !known.is_owned;
+        let is_released = known.ownership.is_doubtful && !journal.ownership.is_doubtful;
         let mut added = journal.after(newest);
         let is_more = is_released || added.any(|entry| cursor.count(entry) > 0);
         let lost = cursor.update(journal, dropped);

@@ -149,8 +149,6 @@ impl Exporter {
     /// The disk is that of another VM.
     fn discard_foreign(&mut self) {
         self.now += 1;
-        let now = at(self.now);
-        self.directory.as_mut().unwrap().set_foreign_aside(now);
         self.journal
             .discard_foreign(&format!("journal {}", self.now).into());
         let own = self.journal.after(0).map(|entry| &entry.transition.tracked);

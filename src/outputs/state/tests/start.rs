@@ -12,13 +12,8 @@ fn ended() -> Exporter {
     exporter
 }
 
-fn range(journal: &Journal) -> (u64, u64, u64, bool) {
-    (
-        journal.first,
-        journal.oldest(),
-        journal.newest,
-        journal.is_owned,
-    )
+fn range(journal: &Journal) -> (u64, u64, u64) {
+    (journal.first, journal.oldest(), journal.newest)
 }
 
 #[test]
@@ -33,8 +28,7 @@ fn entries_behind_the_state_are_applied_to_it() {
     exporter.disk.put(&exporter.path("state.json"), counted);
     exporter.restart();
     assert_eq!(exporter.events, told);
-    assert_eq!(range(&exporter.journal), (7, 1, 6, false));
-    assert!(exporter.journal.after(0).all(|entry| entry.may_be_foreign));
+    assert_eq!(range(&exporter.journal), (7, 1, 6));
 }
 
 #[test]
@@ -51,14 +45,14 @@ fn a_journal_that_is_lost_or_behind_the_state_keeps_its_id_and_repeats_no_number
         }
         exporter.restart();
         assert_eq!(&*exporter.journal.id, "journal 1");
-        assert_eq!(range(&exporter.journal), (6, 6, 5, false));
+        assert_eq!(range(&exporter.journal), (6, 6, 5));
         assert!(exporter.write());
         assert_eq!(exporter.disk.names(), ["journal", "state.json"]);
     }
     exporter.tell(1);
     exporter.restart();
     assert_eq!(numbers(&exporter.journal), [1, 2, 3, 6]);
-    assert_eq!(range(&exporter.journal), (7, 6, 6, false));
+    assert_eq!(range(&exporter.journal), (7, 6, 6));
 }
 
 #[test]
@@ -80,26 +74,12 @@ fn a_journal_without_a_state_that_knows_it_is_kept_and_another_one_begins() {
         exporter.restart();
         let now = exporter.now;
         assert_eq!(*exporter.journal.id, format!("journal {now}"));
-        assert_eq!(range(&exporter.journal), (1, 1, 0, true));
+        assert_eq!(range(&exporter.journal), (1, 1, 0));
         exporter.tell(1);
         let kept = format!("journal.unread-{:.0}", at(now).as_unix_seconds());
         assert_eq!(exporter.disk.get(&exporter.path(&kept)), Some(told));
         assert_eq!(exporter.disk.names(), ["journal", &*kept, "state.json"]);
         exporter.restart();
         assert_eq!(numbers(&exporter.journal), [1]);
-    }
-}
-
-#[test]
-fn the_journal_of_a_state_without_a_vm_id_is_owned() {
-    let mut exporter = ended();
-    for (id, expected) in [(None, true), (Some(""), true), (Some("a-vm"), false)] {
-        let saved = SavedState {
-            vm_id: id.map(str::to_owned),
-            ..exporter.saved()
-        };
-        let directory = exporter.directory.as_mut().unwrap();
-        let journal = directory.read_journal(Some(&saved), "new".into(), at(0));
-        assert_eq!((journal.newest, journal.is_owned), (3, expected), "{id:?}");
     }
 }

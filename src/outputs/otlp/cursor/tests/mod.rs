@@ -55,6 +55,7 @@ fn restored(journal: &Journal) -> Journal {
     };
     let entries = journal.after(0).map(|entry| (**entry).clone()).collect();
     let mut restored = Journal::restore(&saved, journal.dropped, entries);
+    restored.ownership.is_doubtful = true;
     restored.first = journal.newest + 1;
     restored
 }
@@ -84,7 +85,7 @@ impl Sender {
     }
 
     fn confirm_owner(&mut self) {
-        self.journal.is_owned = true;
+        self.journal.ownership.is_doubtful = false;
         self.add([]);
     }
 
