@@ -14,10 +14,7 @@ use crate::{
 
 /// The anomalies of the last document, each with its count.
 #[derive(Debug, Default)]
-pub(super) struct AnomalyTracker {
-    described: BTreeMap<Anomaly, u64>,
-    suppressed: BTreeMap<AnomalyKind, u64>,
-}
+pub(super) struct AnomalyTracker(BTreeMap<Anomaly, u64>);
 
 impl AnomalyTracker {
     /// Logs and counts the new anomalies. A status that went back, in the `transitions` of the document, is one too.
@@ -26,38 +23,28 @@ impl AnomalyTracker {
         anomalies: Anomalies,
         transitions: &[Transition],
     ) -> Vec<(AnomalyKind, u64)> {
-        let mut new = Vec::new();
-        let mut add = |anomaly: &Anomaly, count| {
-            log_anomaly(anomaly);
-            new.push((anomaly.kind, count));
-        };
-        for anomaly in transitions.iter().filter_map(regression) {
-            add(&anomaly, 1);
-        }
-        let mut present: BTreeMap<Anomaly, u64> = BTreeMap::new();
+        let regressions = transitions.iter().filter_map(regression);
+        let mut new: Vec<_> = regressions.map(|anomaly| (anomaly, 1)).collect();
+        let more = anomalies.suppressed.into_iter().map(|(kind, count)| {
+            let detail = "more of this kind than are logged".to_owned();
+            (Anomaly { kind, detail }, count)
+        });
+        let mut present: BTreeMap<_, u64> = more.collect();
         for anomaly in anomalies.described {
             *present.entry(anomaly).or_default() += 1;
         }
         for (anomaly, count) in &present {
-            let more = count.saturating_sub(known(&self.described, anomaly));
-            if more > 0 {
-                add(anomaly, more);
+            let known = self.0.get(anomaly).copied().unwrap_or(0);
+            if *count > known {
+                new.push((anomaly.clone(), count - known));
             }
         }
-        for (&kind, count) in &anomalies.suppressed {
-            let count = count.saturating_sub(known(&self.suppressed, &kind));
-            if count > 0 {
-                let kind_name = kind.as_str();
-                warn!(
-                    kind = kind_name,
-                    count, "document anomaly: more of this kind"
-                );
-                new.push((kind, count));
-            }
-        }
-        self.described = present;
-        self.suppressed = anomalies.suppressed;
-        new
+        self.0 = present;
+        let counted = new.iter().map(|(anomaly, count)| {
+            log_anomaly(anomaly);
+            (anomaly.kind, *count)
+        });
+        counted.collect()
     }
 }
 
@@ -67,10 +54,6 @@ pub(crate) fn log_anomaly(anomaly: &Anomaly) {
         detail = anomaly.detail,
         "document anomaly"
     );
-}
-
-fn known<K: Ord>(counts: &BTreeMap<K, u64>, key: &K) -> u64 {
-    counts.get(key).copied().unwrap_or(0)
 }
 
 fn regression(transition: &Transition) -> Option<Anomaly> {

@@ -12,7 +12,7 @@ use crate::{
         document::AnomalyKind,
         event::{EventId, EventScope, EventType, Impact},
     },
-    base::{label::label_values, text::visible, time::Timestamp},
+    base::{label::label_values, text::visible},
     core::lifecycle::{Outcome, Transition, TransitionKind},
 };
 
@@ -70,22 +70,13 @@ impl From<&EventType> for TypeLabel {
 pub struct ExemplarCounter {
     pub count: u64,
     /// Its trace is the exemplar.
-    pub last: Option<LastEvent>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LastEvent {
-    pub id: EventId,
-    pub at: Timestamp,
+    pub last: Option<EventId>,
 }
 
 impl ExemplarCounter {
     fn add(&mut self, transition: &Transition) {
         self.count += 1;
-        self.last = Some(LastEvent {
-            id: transition.tracked.shown.id.clone(),
-            at: transition.at.wall,
-        });
+        self.last = Some(transition.tracked.shown.id.clone());
     }
 }
 
@@ -156,12 +147,7 @@ impl EventCounters {
                 observe(&mut self.interruption, label, bounds, length);
             }
             TransitionKind::Ended(outcome) => self.count_end(label, *outcome, transition),
-            TransitionKind::Rescheduled(_)
-            | TransitionKind::StatusChanged(_)
-            | TransitionKind::Amended { .. }
-            | TransitionKind::Approved
-            | TransitionKind::ApprovedElsewhere
-            | TransitionKind::Returned { .. } => {}
+            _ => {}
         }
     }
 

@@ -134,7 +134,7 @@ fn encode(mut encoder: MetricEncoder<'_>, value: SampleValue<'_>, is_counter: bo
             count,
             last: Some(last),
         }) if *count > 0 => {
-            let trace_id = format!("{:032x}", u128::from_be_bytes(last.id.trace_id()));
+            let trace_id = format!("{:032x}", u128::from_be_bytes(last.trace_id()));
             let counter = CounterWithExemplar::<[(&str, String); 1]>::default();
             counter.inc_by(count - 1, None, None);
             counter.inc_by(1, Some([("trace_id", trace_id)]), None);

@@ -149,12 +149,12 @@ impl WebService {
             "/-/healthy" | "/healthz" => reply::text(StatusCode::OK, "healthy\n"),
             "/-/ready" | "/readyz" => reply::probe(probe::ready(&snapshot)),
             "/-/serving" => {
-                let mut result = serving();
-                if request.extensions().get::<Anonymous>().is_some() && !result.is_ok {
+                let is_anonymous = request.extensions().get::<Anonymous>().is_some();
+                reply::probe(match serving() {
                     // Without the event.
-                    "not serving".clone_into(&mut result.reason);
-                }
-                reply::probe(result)
+                    Err(_) if is_anonymous => Err("not serving".to_owned()),
+                    result => result,
+                })
             }
             path => reply::asset(path).unwrap_or_else(|| {
                 let body = "404: no such page. The status page is at /\n";

@@ -13,26 +13,19 @@ use crate::{
     },
 };
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ProbeResult {
-    /// True for 200, false for 503.
-    pub(super) is_ok: bool,
-    /// The body of the response, one line.
-    pub(super) reason: String,
-}
+/// 200 or 503, with the line of the body.
+pub(super) type ProbeResult = Result<&'static str, String>;
 
 /// Ready after the first successful poll of this process. Later failures change nothing, as known events are kept.
 pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
-    let is_ok = snapshot.poll.last_success.is_some();
-    let reason = match (&snapshot.poll.failure, is_ok) {
-        (_, true) => "ready".to_owned(),
-        (None, false) => "not ready: no response from IMDS yet".to_owned(),
-        (Some(failure), false) => format!(
+    match &snapshot.poll.failure {
+        _ if snapshot.poll.last_success.is_some() => Ok("ready"),
+        None => Err("not ready: no response from IMDS yet".to_owned()),
+        Some(failure) => Err(format!(
             "not ready: no successful poll yet, last failure: {}",
             failure.reason.as_str()
-        ),
-    };
-    ProbeResult { is_ok, reason }
+        )),
+    }
 }
 
 /// Fails while an event that interrupts this VM has started, is due within `lead_time`, or may start at any moment.
@@ -48,20 +41,12 @@ pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> 
             it.interrupts_vm() && is_due
         })
         .max_by(|one, other| one.priority().total_cmp(&other.priority()));
-    due.map_or_else(
-        || ProbeResult {
-            is_ok: true,
-            reason: "serving".to_owned(),
-        },
-        |due| ProbeResult {
-            is_ok: false,
-            reason: format!(
-                "not serving: {} {}",
-                label_value(due.tracked.shown.event_type.as_str()),
-                start_text(due.start, now.wall)
-            ),
-        },
-    )
+    let Some(due) = due else {
+        return Ok("serving");
+    };
+    let event_type = label_value(due.tracked.shown.event_type.as_str());
+    let start = start_text(due.start, now.wall);
+    Err(format!("not serving: {event_type} {start}"))
 }
 
 fn start_text(start: Start, now: Timestamp) -> String {
@@ -94,20 +79,20 @@ mod tests {
     #[test]
     fn ready_after_the_first_successful_poll_despite_later_failures() {
         let mut snapshot = Snapshot::empty(None, at(0));
-        assert!(!ready(&snapshot).is_ok && serving(&snapshot, LEAD_TIME, at(0)).is_ok);
+        assert!(ready(&snapshot).is_err() && serving(&snapshot, LEAD_TIME, at(0)).is_ok());
         snapshot
             .poll
             .fail(FailureReason::Timeout, None, "no answer".to_owned(), at(1));
         assert_eq!(
-            ready(&snapshot).reason,
+            ready(&snapshot).unwrap_err(),
             "not ready: no successful poll yet, last failure: timeout"
         );
         snapshot.poll.succeed(at(2));
-        assert!(ready(&snapshot).is_ok);
+        assert!(ready(&snapshot).is_ok());
         snapshot
             .poll
             .fail(FailureReason::Gone, None, "410".to_owned(), at(3));
-        assert!(ready(&snapshot).is_ok);
+        assert!(ready(&snapshot).is_ok());
     }
 
     #[test]
@@ -119,13 +104,18 @@ mod tests {
             .poll
             .fail(reason, None, "refused".to_owned(), at(1));
         snapshot.poll.last_success = None;
-        assert!(!ready(&snapshot).is_ok);
+        assert!(ready(&snapshot).is_err());
         let result = |seconds| serving(&snapshot, LEAD_TIME, at(seconds));
-        assert_eq!(result(299).reason, "serving");
-        assert_eq!(result(300).reason, "not serving: Freeze may start in 5m");
-        assert_eq!(result(590).reason, "not serving: Freeze may start in 10s");
-        assert_eq!(result(700).reason, "not serving: Freeze is due");
-        assert!(!result(300).is_ok);
+        assert_eq!(result(299), Ok("serving"));
+        assert_eq!(
+            result(300).unwrap_err(),
+            "not serving: Freeze may start in 5m"
+        );
+        assert_eq!(
+            result(590).unwrap_err(),
+            "not serving: Freeze may start in 10s"
+        );
+        assert_eq!(result(700).unwrap_err(), "not serving: Freeze is due");
     }
 
     #[test]
@@ -139,23 +129,23 @@ mod tests {
             let why = format!("{member} {value}");
             let event = freeze(&json!({"NotBefore": due(10), member: value}));
             let snapshot = snapshot_after(&[(0, json!([event]))]);
-            assert!(serving(&snapshot, LEAD_TIME, at(1)).is_ok, "{why}");
+            assert!(serving(&snapshot, LEAD_TIME, at(1)).is_ok(), "{why}");
         }
         let no_start_time = freeze(&json!({"NotBefore": "soon"}));
         let snapshot = snapshot_after(&[(0, json!([no_start_time]))]);
         assert_eq!(
-            serving(&snapshot, LEAD_TIME, at(1)).reason,
+            serving(&snapshot, LEAD_TIME, at(1)).unwrap_err(),
             "not serving: Freeze has no NotBefore and may start at any moment"
         );
         let unknown_length = freeze(&json!({"DurationInSeconds": -1, "NotBefore": due(10)}));
         let snapshot = snapshot_after(&[(0, json!([unknown_length]))]);
-        assert!(!serving(&snapshot, LEAD_TIME, at(1)).is_ok);
+        assert!(serving(&snapshot, LEAD_TIME, at(1)).is_err());
     }
 
     #[test]
     fn reason_is_always_one_line() {
         let snapshot = snapshot_after(&[(0, json!([freeze(&json!({"EventType": "a\r\nb"}))]))]);
-        let reason = serving(&snapshot, LEAD_TIME, at(590)).reason;
+        let reason = serving(&snapshot, LEAD_TIME, at(590)).unwrap_err();
         assert_eq!(reason, "not serving: a  b may start in 10s");
     }
 }

@@ -63,12 +63,10 @@ pub(super) fn compressed(mut response: HandlerResponse) -> HandlerResponse {
 }
 
 pub(super) fn probe(result: ProbeResult) -> HandlerResponse {
-    let status = if result.is_ok {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
-    };
-    text(status, result.reason + "\n")
+    match result {
+        Ok(line) => text(StatusCode::OK, format!("{line}\n")),
+        Err(line) => text(StatusCode::SERVICE_UNAVAILABLE, line + "\n"),
+    }
 }
 
 /// The URLs of assets contain the version, so they can be cached.

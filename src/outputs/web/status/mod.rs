@@ -253,6 +253,7 @@ fn about(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
     let requests = &snapshot.requests;
     let failed: u64 = requests.failures.values().sum();
     let name = snapshot.vm_name.as_deref().unwrap_or_default();
+    let serving = serving.as_ref().copied().unwrap_or_else(String::as_str);
     html! {
         section.about aria-label="About this exporter" data-testid="about" {
             div {
@@ -264,7 +265,7 @@ fn about(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
                     @if let Some(incarnation) = poll.incarnation() {
                         (fact("Document", &html! { "incarnation " (incarnation) }))
                     }
-                    (fact("Load balancer", &html! { (plain(&serving.reason)) }))
+                    (fact("Load balancer", &html! { (plain(serving)) }))
                 }
             }
             @if snapshot.identity.is_some() || snapshot.vm_name.is_some() {
