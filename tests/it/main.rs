@@ -14,7 +14,6 @@ mod identity;
 mod imds_approval;
 mod imds_errors;
 mod imds_success;
-mod journal;
 mod kills;
 mod lifecycle_properties;
 mod malformed;

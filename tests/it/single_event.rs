@@ -2,10 +2,18 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::approval::ApprovalPolicy;
+use azure_scheduled_events_exporter::{
+    Identity,
+    approval::ApprovalPolicy,
+    engine::{Effect, Engine, Input, SavedState},
+    time::MonotonicTime,
+};
 use serde_json::{Value, json};
 
-use crate::support::simulated_vm::{SimulatedVm, at, restart, started};
+use crate::support::{
+    driven_engine::config,
+    simulated_vm::{SimulatedVm, at, moment, restart, started},
+};
 
 const MINUTE: u64 = 60;
 
@@ -180,4 +188,37 @@ fn a_pause_that_ends_with_the_document_makes_the_outcome_unknown() {
         "cancelled",
         "the request was slow"
     );
+}
+
+#[test]
+fn a_write_that_began_before_a_foreign_state_was_discarded_counts_no_entry_of_the_next_journal() {
+    let now = moment(0);
+    let saved = SavedState {
+        boot_id: None,
+        heartbeat_at: now.wall,
+        monotonic: MonotonicTime::default(),
+        document_at: None,
+        set_back: Duration::ZERO,
+        document_incarnation: None,
+        warm_up_until: None,
+        vm_name: None,
+        metadata_name: None,
+        vm_id: Some("another-vm".to_owned()),
+        journal: None,
+        events: Vec::new(),
+    };
+    let mut engine = Engine::new(config(Some("web_0"), 0), Some(saved), now);
+    let effects = engine.begin(now);
+    assert!(matches!(effects[0], Effect::Write { .. }), "{effects:?}");
+    let identity = Identity {
+        name: "web_0".to_owned(),
+        vm_id: "a-vm".to_owned(),
+        ..Identity::default()
+    };
+    let (result, took) = (Ok(identity), Duration::ZERO);
+    engine.handle(Input::Identified { result, took }, now);
+    engine.handle(Input::StateWritten(Ok(())), now);
+    let journal = engine.snapshot(now).journal;
+    let journal = (&*journal.id, journal.newest, journal.on_disk);
+    assert_eq!(journal, ("next", 0, 0));
 }

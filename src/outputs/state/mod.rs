@@ -6,6 +6,8 @@
 //!
 //! All functions block; the caller provides a thread.
 
+#[cfg(test)]
+pub(crate) mod fixtures;
 pub mod journal_file;
 #[cfg(test)]
 mod tests;

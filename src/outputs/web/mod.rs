@@ -16,7 +16,7 @@
 
 mod api;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod probe;
 mod reply;
 mod status;

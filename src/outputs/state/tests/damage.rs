@@ -6,18 +6,17 @@ use crate::outputs::state::journal_file::{line, parse};
 /// The file of a journal with these entries.
 fn file(entries: u8) -> (Exporter, Vec<u8>) {
     let mut exporter = Exporter::start();
-    exporter.tell(entries);
+    exporter.add(entries);
     let content = exporter.disk.get(&exporter.path("journal")).unwrap();
     (exporter, content)
 }
 
 /// Restarts with this file, and writes another entry. Returns the numbers before and after another restart.
 fn continued(exporter: &mut Exporter, content: &[u8]) -> (Vec<u64>, Vec<u64>) {
-    exporter.on_disk.clear();
     exporter.disk.put(&exporter.path("journal"), content);
     exporter.restart();
     let found = numbers(&exporter.journal);
-    exporter.tell(1);
+    exporter.add(1);
     exporter.restart();
     (found, numbers(&exporter.journal))
 }

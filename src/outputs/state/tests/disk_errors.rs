@@ -7,7 +7,7 @@ use super::*;
 /// An exporter whose journal has one entry.
 fn running() -> Exporter {
     let mut exporter = Exporter::start();
-    exporter.tell(1);
+    exporter.add(1);
     exporter
 }
 
@@ -18,10 +18,10 @@ fn entries_are_appended_and_a_heartbeat_leaves_the_journal_alone() {
     assert_eq!(exporter.disk.writes(), (0, 2));
     assert!(exporter.write());
     assert_eq!(exporter.disk.writes(), (0, 3));
-    exporter.tell(2);
+    exporter.add(2);
     assert_eq!(exporter.disk.writes(), (1, 4));
     exporter.restart();
-    exporter.tell(1);
+    exporter.add(1);
     assert_eq!(exporter.disk.writes(), (2, 5));
     exporter.restart();
     assert_eq!(numbers(&exporter.journal), [1, 2, 3, 4]);
@@ -68,7 +68,7 @@ fn after_a_failed_sync_of_an_append_the_file_is_replaced() {
     assert!(exporter.write());
     assert!(exporter.disk.repair());
     assert_eq!(exporter.disk.writes(), (1, 4));
-    exporter.tell(1);
+    exporter.add(1);
     assert_eq!(exporter.disk.writes(), (2, 5));
     exporter.restart();
     assert_eq!(numbers(&exporter.journal), [1, 2, 3]);
@@ -82,7 +82,6 @@ fn the_state_is_written_also_if_the_journal_cannot_be() {
     // The draft that takes its place cannot be written.
     exporter.disk.fail_after(0, Fault::Error);
     assert!(!exporter.write());
-    exporter.on_disk.clear();
     exporter.restart();
     // What the journal has lost does not get its number again.
     assert_eq!((exporter.journal.newest, exporter.journal.oldest()), (2, 3));
@@ -121,7 +120,7 @@ fn a_file_that_was_removed_or_changed_is_replaced() {
                     .put(&path, [&whole[..start], end.as_bytes()].concat());
             }
         }
-        exporter.tell(1);
+        exporter.add(1);
         exporter.restart();
         assert_eq!(numbers(&exporter.journal), [1, 2], "{change:?}");
     }

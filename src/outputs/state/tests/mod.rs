@@ -1,17 +1,11 @@
-//! The journal and the state over kills, errors and damage.
+//! Errors of the disk, damaged files and what a process finds at its start. The kills are beside `watch`, which shows what
+//! is lost.
 
 mod damage;
-mod disk;
 mod disk_errors;
-mod kills;
 mod start;
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use tempfile::TempDir;
 
@@ -27,7 +21,7 @@ use crate::{
         lifecycle::{SavedJournal, TrackedEvent, Tracker, Transition, TransitionKind},
     },
 };
-use disk::{Disk, Fault};
+use fixtures::{Disk, Fault};
 
 fn at(seconds: u64) -> Timestamp {
     let start = Timestamp::from_unix_seconds(1_794_906_000).unwrap();
@@ -44,10 +38,6 @@ struct Exporter {
     now: u64,
     events: BTreeMap<EventId, Arc<TrackedEvent>>,
     journal: Journal,
-    /// The journal whose entries must be found after a restart.
-    id: Option<Arc<str>>,
-    /// The entries of each journal that a write said to be on disk.
-    on_disk: BTreeMap<Arc<str>, BTreeMap<u64, Arc<Entry>>>,
 }
 
 impl Exporter {
@@ -65,8 +55,6 @@ impl Exporter {
             now: 0,
             events: BTreeMap::new(),
             journal: Journal::default(),
-            id: None,
-            on_disk: BTreeMap::new(),
         };
         exporter.restart();
         exporter
@@ -119,51 +107,24 @@ impl Exporter {
         (0..entries).for_each(|id| self.append(id, EventScope::Own, 0));
     }
 
-    fn tell(&mut self, entries: u8) {
+    fn add(&mut self, entries: u8) {
         self.append_own(entries);
         assert!(self.write());
     }
 
-    /// Whether everything that was told is on disk.
+    /// Whether journal and state are on disk.
     fn write(&mut self) -> bool {
         let saved = self.saved();
-        let written = self
-            .directory
-            .as_mut()
-            .unwrap()
-            .write(&saved, &self.journal);
-        if written.is_ok() {
-            let id = &self.journal.id;
-            self.id = Some(Arc::clone(id));
-            let on_disk = self.on_disk.entry(Arc::clone(id)).or_default();
-            for entry in self.journal.after(0) {
-                let before = on_disk
-                    .entry(entry.number)
-                    .or_insert_with(|| Arc::clone(entry));
-                assert_same(before, entry);
-            }
-        }
-        written.is_ok()
+        let directory = self.directory.as_mut().unwrap();
+        directory.write(&saved, &self.journal).is_ok()
     }
 
-    /// The disk is that of another VM.
-    fn discard_foreign(&mut self) {
-        self.now += 1;
-        self.journal
-            .discard_foreign(&format!("journal {}", self.now).into());
-        let own = self.journal.after(0).map(|entry| &entry.transition.tracked);
-        let ids: HashSet<_> = own.map(|tracked| tracked.shown.id.clone()).collect();
-        self.events.retain(|id, _| ids.contains(id));
-        self.id = None;
-    }
-
-    /// The process ends, another one starts and finds what must not be lost.
+    /// The process ends, and another one starts.
     fn restart(&mut self) {
         self.now += 1;
         self.disk.restart();
         self.directory = None;
-        let mut directory = Directory::open(self.folder.path()).unwrap();
-        directory.files = Box::new(self.disk.clone());
+        let mut directory = Directory::on(&self.disk, self.folder.path());
         let found = match directory.read(at(self.now)) {
             Found::State(saved) => Some(*saved),
             Found::Nothing => None,
@@ -179,69 +140,8 @@ impl Exporter {
         self.journal.replay(&mut state);
         let events = state.events.into_iter();
         self.events = events.map(|it| (it.shown.id.clone(), it)).collect();
-        self.check();
         self.journal.append([]);
     }
-
-    fn check(&self) {
-        let id = &self.journal.id;
-        assert!(self.id.as_ref().is_none_or(|known| known == id), "{id}");
-        let nothing = BTreeMap::new();
-        let on_disk = self.on_disk.get(id).unwrap_or(&nothing);
-        assert!(self.journal.newest >= on_disk.keys().last().copied().unwrap_or(0));
-        for (number, entry) in on_disk {
-            match self.journal.get(*number) {
-                Some(found) => assert_same(found, entry),
-                None => assert!(self.fell_off(entry, on_disk), "entry {number} is lost"),
-            }
-        }
-        let known = on_disk.values().chain(self.journal.after(0));
-        for record in known.map(|entry| &entry.transition.tracked) {
-            let (found, told) = (&self.events[&record.shown.id], record);
-            assert!(
-                version(found) >= version(told),
-                "{found:?} is older than {told:?}"
-            );
-        }
-        let missing = (self.journal.oldest()..=self.journal.newest)
-            .filter(|number| self.journal.get(*number).is_none());
-        assert_eq!(missing.count(), 0, "oldest {}", self.journal.oldest());
-    }
-
-    /// The later entries of its kind take all space that it has.
-    fn fell_off(&self, entry: &Entry, on_disk: &BTreeMap<u64, Arc<Entry>>) -> bool {
-        let mut all = on_disk.clone();
-        all.extend(self.journal.after(0).map(|it| (it.number, Arc::clone(it))));
-        let is_own = entry.transition.tracked.scope == EventScope::Own;
-        let later = all.range(entry.number..).map(|(_, it)| it);
-        let same = later.filter(|it| (it.transition.tracked.scope == EventScope::Own) == is_own);
-        let bytes: usize = same.map(|it| it.to_json().unwrap().unwrap().len()).sum();
-        bytes > if is_own { 2 << 20 } else { 1 << 20 }
-    }
-
-    /// Entries that were on disk and are in no file.
-    fn lost_lines(&self) -> usize {
-        let files = self.disk.all();
-        let lines = files
-            .iter()
-            .flat_map(|file| file.split_inclusive(|it| *it == b'\n'));
-        let lines: HashSet<_> = lines.collect();
-        let told = self.on_disk.values().flat_map(BTreeMap::values);
-        let line = |it: &Arc<Entry>| journal_file::line(&it.to_json().unwrap().unwrap());
-        told.map(line)
-            .filter(|line| !lines.contains(&**line))
-            .count()
-    }
-}
-
-fn assert_same(one: &Entry, other: &Entry) {
-    let of = |entry: &Entry| (entry.number, entry.vm.clone(), entry.transition.clone());
-    assert_eq!(of(one), of(other));
-}
-
-fn version(tracked: &TrackedEvent) -> u64 {
-    let description = tracked.shown.description.as_ref().unwrap();
-    description.split(' ').next().unwrap().parse().unwrap()
 }
 
 fn numbers(journal: &Journal) -> Vec<u64> {

@@ -5,10 +5,7 @@ use super::*;
 /// An exporter that has told three entries.
 fn ended() -> Exporter {
     let mut exporter = Exporter::start();
-    exporter.tell(3);
-    // Another journal is expected.
-    exporter.id = None;
-    exporter.on_disk.clear();
+    exporter.add(3);
     exporter
 }
 
@@ -36,8 +33,7 @@ fn a_journal_that_is_lost_or_behind_the_state_keeps_its_id_and_repeats_no_number
     let mut exporter = ended();
     let path = exporter.path("journal");
     let behind = exporter.disk.get(&path).unwrap();
-    exporter.tell(2);
-    exporter.on_disk.clear();
+    exporter.add(2);
     for left in [None, Some(behind)] {
         exporter.disk.delete(&path);
         if let Some(left) = &left {
@@ -49,7 +45,7 @@ fn a_journal_that_is_lost_or_behind_the_state_keeps_its_id_and_repeats_no_number
         assert!(exporter.write());
         assert_eq!(exporter.disk.names(), ["journal", "state.json"]);
     }
-    exporter.tell(1);
+    exporter.add(1);
     exporter.restart();
     assert_eq!(numbers(&exporter.journal), [1, 2, 3, 6]);
     assert_eq!(range(&exporter.journal), (7, 6, 6));
@@ -75,7 +71,7 @@ fn a_journal_without_a_state_that_knows_it_is_kept_and_another_one_begins() {
         let now = exporter.now;
         assert_eq!(*exporter.journal.id, format!("journal {now}"));
         assert_eq!(range(&exporter.journal), (1, 1, 0));
-        exporter.tell(1);
+        exporter.add(1);
         let kept = format!("journal.unread-{:.0}", at(now).as_unix_seconds());
         assert_eq!(exporter.disk.get(&exporter.path(&kept)), Some(told));
         assert_eq!(exporter.disk.names(), ["journal", &*kept, "state.json"]);

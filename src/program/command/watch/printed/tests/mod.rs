@@ -1,4 +1,4 @@
-mod restarts;
+mod kills;
 
 use serde_json::{Value, json};
 

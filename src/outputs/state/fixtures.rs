@@ -7,10 +7,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use super::Directory;
 use crate::base::file::Filesystem;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// The process ends: what was written stays.
     Kill,
     /// The machine loses power: what was not synced may be zeros.
@@ -20,7 +21,7 @@ pub(super) enum Fault {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Disk(Arc<Mutex<Content>>);
+pub(crate) struct Disk(Arc<Mutex<Content>>);
 
 #[derive(Debug, Default)]
 struct Content {
@@ -81,51 +82,64 @@ impl Content {
     }
 }
 
+impl Directory {
+    /// A directory whose files, except for its lock, are on this disk.
+    pub(crate) fn on(disk: &Disk, path: &Path) -> Self {
+        let mut directory = Self::open(path).unwrap();
+        directory.files = Box::new(disk.clone());
+        directory
+    }
+}
+
 impl Disk {
     fn lock(&self) -> std::sync::MutexGuard<'_, Content> {
         self.0.lock().unwrap()
     }
 
-    pub(super) fn fail_after(&self, steps: usize, fault: Fault) {
+    pub(crate) fn fail_after(&self, steps: usize, fault: Fault) {
         self.lock().fault = Some((steps, fault));
     }
 
-    pub(super) fn fail_writes(&self, error: Option<io::ErrorKind>) {
+    pub(crate) fn fail_writes(&self, error: Option<io::ErrorKind>) {
         self.lock().write_error = error;
     }
 
-    pub(super) fn is_killed(&self) -> bool {
+    pub(crate) fn is_killed(&self) -> bool {
         self.lock().is_killed
     }
 
-    pub(super) fn restart(&self) {
+    pub(crate) fn restart(&self) {
         self.lock().is_killed = false;
     }
 
     /// Ends the faults. False if one was still to come.
-    pub(super) fn repair(&self) -> bool {
+    pub(crate) fn repair(&self) -> bool {
         self.lock().fault.take().is_none()
     }
 
     /// Appends and replacements so far.
-    pub(super) fn writes(&self) -> (usize, usize) {
+    pub(crate) fn writes(&self) -> (usize, usize) {
         let content = self.lock();
         (content.appends, content.replacements)
     }
 
-    pub(super) fn get(&self, path: &Path) -> Option<Vec<u8>> {
+    pub(crate) fn get(&self, path: &Path) -> Option<Vec<u8>> {
         self.lock().files.get(path).cloned()
     }
 
-    pub(super) fn put(&self, path: &Path, content: impl Into<Vec<u8>>) {
+    pub(crate) fn put(&self, path: &Path, content: impl Into<Vec<u8>>) {
         self.lock().files.insert(path.to_owned(), content.into());
     }
 
-    pub(super) fn delete(&self, path: &Path) {
+    pub(crate) fn delete(&self, path: &Path) {
         self.lock().files.remove(path);
     }
 
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn clear(&self) {
+        self.lock().files.clear();
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
         let content = self.lock();
         let names = content.files.keys().map(|path| path.file_name().unwrap());
         names
@@ -133,7 +147,7 @@ impl Disk {
             .collect()
     }
 
-    pub(super) fn all(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn all(&self) -> Vec<Vec<u8>> {
         self.lock().files.values().cloned().collect()
     }
 }
