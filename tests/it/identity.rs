@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::time::Clock;
-use tokio::time::{Instant, sleep};
 
 use crate::support::{
-    DEADLINE, FakeImds, Reply, client_of,
+    FakeImds, Reply, ask_until, client_of,
     exporter::{Exporter, Metrics, settings},
     process::{Process, page},
 };
@@ -50,15 +49,8 @@ async fn the_cause_of_a_missing_name_is_named() {
     let mut exporter = Process::start(["--web.listen-address=127.0.0.1:0", &url]);
     let address = exporter.address().await;
     let read = async |path: &'static str, is_met: &dyn Fn(&str) -> bool| {
-        let deadline = Instant::now() + DEADLINE;
-        loop {
-            let shown = page(&address, path).await.unwrap();
-            if is_met(&shown) {
-                return shown;
-            }
-            assert!(Instant::now() < deadline, "{shown}");
-            sleep(Duration::from_millis(5)).await;
-        }
+        let page = || page(&address, path);
+        ask_until(path, page, |it| it.as_deref().is_some_and(is_met)).await
     };
     for (status, cause, advice) in [
         ("503 Busy", "HTTP 503", &[][..]),

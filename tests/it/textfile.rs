@@ -2,11 +2,10 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
-use tokio::time::Instant;
-
 use crate::support::{
-    DEADLINE, FakeImds, Reply,
-    process::{PROGRAM, Process, exporter},
+    DEADLINE, FakeImds, Reply, ask_until,
+    exporter::Metrics,
+    process::{PROGRAM, Process, exporter, page},
     wait_until,
 };
 
@@ -69,7 +68,7 @@ async fn a_later_failure_is_logged_once_counted_and_repeated() {
     let mut command = exporter(&imds);
     command.arg(format!("--textfile.path={}", path.display()));
     let mut process = Process::start_as(&mut command);
-    let url = format!("http://{}/metrics", process.address().await);
+    let address = process.address().await;
     until(&path, "azure_scheduled_event_info{").await;
     fs::rename(&directory, &hidden).unwrap();
     // An event that ends is a change.
@@ -77,14 +76,8 @@ async fn a_later_failure_is_logged_once_counted_and_repeated() {
     process.says("metrics cannot be written to the file").await;
     // Counted after it is logged.
     let none = "azure_scheduled_events_textfile_write_failures_total 0\n";
-    let deadline = Instant::now() + DEADLINE;
-    loop {
-        let metrics = reqwest::get(&url).await.unwrap().text().await.unwrap();
-        if !metrics.contains(none) {
-            break;
-        }
-        assert!(Instant::now() < deadline, "not counted: {metrics}");
-    }
+    let metrics = async || Metrics(page(&address, "/metrics").await.unwrap());
+    ask_until("it is counted", metrics, |it| !it.0.contains(none)).await;
     fs::rename(&hidden, &directory).unwrap();
     imds.now(Reply::ok(EVENT.replace("7B1E04C9", "8C1E04C9")));
     process.says("metrics are written to the file again").await;

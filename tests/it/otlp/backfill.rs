@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use azure_scheduled_events_exporter::config;
-use tokio::time::timeout;
 
 use super::sending::{base, event, settings as traces};
 use crate::support::{
     DEADLINE, FakeImds, Reply,
     collector::FakeCollector,
     exporter::{Exporter, Metrics, settings},
+    wait_until,
 };
 
 const EXPORTED: &str = "azure_scheduled_events_spans_exported_total";
@@ -72,12 +72,10 @@ async fn spans_are_backfilled_while_the_next_poll_hangs() {
             .count()
     };
     let before = identity_requests(&imds);
-    let second_request = async {
-        while identity_requests(&imds) == before {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    timeout(DEADLINE, second_request).await.unwrap();
+    wait_until(DEADLINE, "a second request", || {
+        (identity_requests(&imds) > before).then_some(())
+    })
+    .await;
     imds.now(Reply::silence());
     let metrics = exporter.until("it is sent", |it| has_sent(it, 1.0)).await;
     assert!(metrics.is_up(), "no poll has failed");

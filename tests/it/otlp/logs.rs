@@ -1,13 +1,12 @@
 //! The export of log records: what a collector gets, and that neither signal waits for the receiver of the other.
 
 use azure_scheduled_events_exporter::otlp::{Signal, trace};
-use tokio::time::timeout;
 
 use super::sending::{
     SEEN_AT, Sending, Start, base, entry, event, exporting, no_event, stop, text,
 };
 use crate::support::{
-    DEADLINE, FakeImds,
+    DEADLINE, FakeImds, ask_until,
     collector::{Answer, FakeCollector, Received},
     exporter::Metrics,
     process::{Process, page},
@@ -17,17 +16,15 @@ use crate::support::{
 /// Waits until these metrics have these values; `None` for an absent one.
 async fn until_metrics(exporter: &mut Process, expected: &[(&str, Option<f64>)]) {
     let address = exporter.address().await;
-    let reached = async {
-        loop {
-            let metrics = Metrics(page(&address, "/metrics").await.unwrap());
+    ask_until(
+        &format!("{expected:?}"),
+        async || Metrics(page(&address, "/metrics").await.unwrap()),
+        |metrics| {
             let mut all = expected.iter();
-            if all.all(|(name, value)| metrics.value(name) == *value) {
-                return;
-            }
-        }
-    };
-    let reached = timeout(DEADLINE, reached).await;
-    reached.unwrap_or_else(|_| panic!("{expected:?} not within {DEADLINE:?}"));
+            all.all(|(name, value)| metrics.value(name) == *value)
+        },
+    )
+    .await;
 }
 
 /// The event goes from Scheduled to its end; each step waits until the collector has the spans and log records of the

@@ -1,14 +1,11 @@
 //! The exporter against the simulator.
 
-use std::time::Duration;
-
 use azure_scheduled_events_exporter::simulator::Scenario;
-use serde_json::Value;
 
 use super::{TestServer, linux_vm};
 use crate::support::{
-    DEADLINE,
-    process::{Process, page},
+    ask_until,
+    process::{Process, json},
 };
 
 fn simulated(scenario: &str, speed: f64) -> TestServer {
@@ -47,19 +44,14 @@ async fn backup_approves_on_the_same_simulator_what_its_leader_does_not() {
             (leader, "WestNO_0", decisions[0]),
             (backup, "WestNO_1", decisions[1]),
         ] {
-            let deadline = tokio::time::Instant::now() + DEADLINE;
-            loop {
-                let shown = page(&address, "/api/v1/events").await.unwrap_or_default();
-                let shown: Value = serde_json::from_str(&shown).unwrap_or_default();
-                let event = &shown["events"][0];
-                if event["approval"]["decision"] == decision {
-                    assert_eq!(shown["vm"]["metadata_name"], vm);
-                    assert_eq!(event["scope"], "self");
-                    break;
-                }
-                assert!(tokio::time::Instant::now() < deadline, "{vm}: {shown}");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
+            let shown = ask_until(
+                decision,
+                || json(&address, "/api/v1/events"),
+                |it| it["events"][0]["approval"]["decision"] == decision,
+            );
+            let shown = shown.await;
+            assert_eq!(shown["vm"]["metadata_name"], vm);
+            assert_eq!(shown["events"][0]["scope"], "self");
         }
         let requests = server.get("/simulator/state").json()["requests"].clone();
         assert_eq!(requests["approvals"], 1);

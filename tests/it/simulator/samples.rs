@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use super::{EVENTS, TestServer, linux_vm, parse};
 use crate::support::{
-    DEADLINE,
-    process::{Process, page},
+    ask_until,
+    process::{Process, json},
 };
 
 /// How a sample reads and approves.
@@ -143,20 +143,17 @@ const RESTARTS: &str = r#"{"events": [
     {"event_type": "Redeploy", "event_source": "User", "notice": "15m"}
 ]}"#;
 
-/// The events in the exporter's JSON, once all of them are as expected.
-async fn events(exporter: &str, what: &str, is_expected: impl Fn(&Value) -> bool) -> Vec<Value> {
-    let deadline = tokio::time::Instant::now() + DEADLINE;
-    loop {
-        let body = page(exporter, "/api/v1/events").await.unwrap_or_default();
-        let body: Value = serde_json::from_str(&body).unwrap_or_default();
-        let events = body["events"].as_array().cloned().unwrap_or_default();
-        if events.len() == 2 && events.iter().all(&is_expected) {
-            return events;
-        }
-        let has_timed_out = tokio::time::Instant::now() > deadline;
-        assert!(!has_timed_out, "{what}: {events:#?}");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+/// Waits until both events in the exporter's JSON are as expected.
+async fn until_events(exporter: &str, what: &str, is_expected: impl Fn(&Value) -> bool) {
+    ask_until(
+        what,
+        || json(exporter, "/api/v1/events"),
+        |body| {
+            let events = body["events"].as_array();
+            events.is_some_and(|it| it.len() == 2 && it.iter().all(&is_expected))
+        },
+    )
+    .await;
 }
 
 async fn runs_beside_the_exporter(sample: &Sample) {
@@ -167,7 +164,7 @@ async fn runs_beside_the_exporter(sample: &Sample) {
     let listen = "--web.listen-address=127.0.0.1:0";
     let mut exporter = Process::start([listen, "--imds.poll-interval=200ms", &url]);
     let address = exporter.address().await;
-    events(&address, name, |event| event["EventStatus"] == "Scheduled").await;
+    until_events(&address, name, |event| event["EventStatus"] == "Scheduled").await;
 
     let [get_headers, post_headers] = sample.more_headers.map(|more| [sample.headers, more]);
     let get = format!("GET {}", sample.target);
@@ -191,7 +188,7 @@ async fn runs_beside_the_exporter(sample: &Sample) {
         let id = event["EventId"].as_str().unwrap();
         assert_eq!(is_started, is_approved(id), "{name}: {event}");
     }
-    events(&address, name, |event| {
+    until_events(&address, name, |event| {
         let is_approved = is_approved(event["EventId"].as_str().unwrap());
         let status = if is_approved { "Started" } else { "Scheduled" };
         event["EventStatus"] == status && event["approved_elsewhere_at"].is_string() == is_approved

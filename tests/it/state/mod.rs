@@ -25,7 +25,7 @@ use azure_scheduled_events_exporter::{
 };
 
 use crate::support::{
-    DEADLINE, FakeImds, Reply,
+    DEADLINE, FakeImds, Reply, ask_until,
     exporter::Metrics,
     process::{Process, page},
     wait_until,
@@ -128,21 +128,8 @@ impl Running {
 
     /// Scrapes until `condition` holds.
     async fn until(&self, what: &str, condition: impl Fn(&Metrics) -> bool) -> Metrics {
-        let deadline = tokio::time::Instant::now() + DEADLINE;
-        loop {
-            let metrics = Metrics(page(&self.address, "/metrics").await.unwrap_or_default());
-            if condition(&metrics) {
-                return metrics;
-            }
-            let has_timed_out = tokio::time::Instant::now() > deadline;
-            assert!(
-                !has_timed_out,
-                "timed out waiting until {what}:\n{}\n{}",
-                metrics.0,
-                self.process.log()
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let metrics = async || Metrics(page(&self.address, "/metrics").await.unwrap_or_default());
+        ask_until(what, metrics, condition).await
     }
 
     async fn first_seen(&self) -> f64 {

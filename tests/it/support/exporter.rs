@@ -1,6 +1,6 @@
 //! The exporter in the process of the test, and a scraper.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
     CommandError,
@@ -16,7 +16,7 @@ use azure_scheduled_events_exporter::{
 };
 use tokio::{sync::oneshot, task::JoinHandle};
 
-use super::{API_VERSION, DEADLINE, endpoint, install_cryptography};
+use super::{API_VERSION, DEADLINE, ask_until, endpoint, install_cryptography};
 
 /// A running exporter.
 #[derive(Debug)]
@@ -111,20 +111,7 @@ impl Exporter {
 
     /// Scrapes until a condition is met.
     pub(crate) async fn until(&self, what: &str, is_met: impl Fn(&Metrics) -> bool) -> Metrics {
-        let deadline = tokio::time::Instant::now() + DEADLINE;
-        loop {
-            let metrics = self.metrics().await;
-            if is_met(&metrics) {
-                return metrics;
-            }
-            let has_timed_out = tokio::time::Instant::now() > deadline;
-            assert!(
-                !has_timed_out,
-                "not within {DEADLINE:?}: {what}\n{}",
-                metrics.0
-            );
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        ask_until(what, || self.metrics(), is_met).await
     }
 
     /// Aborts it at any point.
@@ -145,8 +132,13 @@ impl Exporter {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Metrics(pub(crate) String);
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 impl Metrics {
     /// The value of a series: name and labels as in the exposition.

@@ -24,7 +24,7 @@ pub(crate) use reply::Reply;
 
 #[cfg(unix)]
 use std::net::TcpStream;
-use std::{net::SocketAddr, time::Duration};
+use std::{fmt, net::SocketAddr, time::Duration};
 
 use azure_scheduled_events_exporter::{
     api_version::ApiVersion,
@@ -67,6 +67,27 @@ pub(crate) async fn wait_until<T>(
         }
         let has_timed_out = tokio::time::Instant::now() > end;
         assert!(!has_timed_out, "not within {deadline:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Repeats a request until its answer is as expected; fails with `what` and the last answer.
+pub(crate) async fn ask_until<T: fmt::Debug>(
+    what: &str,
+    ask: impl AsyncFn() -> T,
+    is_met: impl Fn(&T) -> bool,
+) -> T {
+    let end = tokio::time::Instant::now() + DEADLINE;
+    loop {
+        let answer = ask().await;
+        if is_met(&answer) {
+            return answer;
+        }
+        let has_timed_out = tokio::time::Instant::now() > end;
+        assert!(
+            !has_timed_out,
+            "not within {DEADLINE:?}: {what}\n{answer:#?}"
+        );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -152,6 +152,12 @@ impl Drop for Process {
     }
 }
 
+/// The JSON of a page; null without a response.
+pub(crate) async fn json(address: &str, path: &str) -> serde_json::Value {
+    let body = page(address, path).await.unwrap_or_default();
+    serde_json::from_str(&body).unwrap_or_default()
+}
+
 /// A page of a running process; `None` without a response.
 pub(crate) async fn page(address: &str, path: &str) -> Option<String> {
     super::install_cryptography();
