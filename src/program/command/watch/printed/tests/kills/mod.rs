@@ -193,6 +193,10 @@ impl Model {
             is_missed(self) || missing.is_none(),
             "not printed: {missing:?}"
         );
+        let mut once = BTreeSet::new();
+        for line in expected.iter().filter(|it| it.transition != "interrupted") {
+            assert!(once.insert((&line.event, &line.transition)), "{line:?}");
+        }
         let may_miss = self.has_forgotten || self.has_lost;
         assert!(may_miss || !is_missed(self));
         if watch.was_killed {
