@@ -34,8 +34,9 @@ pub struct Entry {
     /// The decision about the approval then. Entries of an earlier process have none.
     #[serde(skip)]
     pub approval: Option<ApprovalDecision>,
+    /// The length of its line in the file.
     #[serde(skip)]
-    bytes: usize,
+    pub bytes: usize,
 }
 
 impl Entry {
@@ -52,11 +53,6 @@ impl Entry {
 
     pub fn at(&self) -> Timestamp {
         self.transition.at.wall
-    }
-
-    /// The length of its line in the file.
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// Whether the event names or may name this VM, or named it before.

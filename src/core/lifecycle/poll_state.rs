@@ -84,18 +84,14 @@ impl PollState {
         poll
     }
 
-    pub(crate) fn document_at(&self) -> Option<Timestamp> {
-        self.last_document.map(|last| last.wall)
-    }
-
     /// `DocumentIncarnation` of the last document.
     pub(crate) fn incarnation(&self) -> Option<i64> {
         self.last_incarnation.filter(|_| !self.lacks_incarnation)
     }
 
     pub(crate) fn last_success_at(&self) -> Option<Timestamp> {
-        let own = self.last_success.map(|at| at.wall);
-        own.or(self.document_at())
+        let last = self.last_success.or(self.last_document)?;
+        Some(last.wall)
     }
 
     /// The time since the last successful poll, including the time in which the VM was suspended.

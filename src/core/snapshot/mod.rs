@@ -74,7 +74,7 @@ impl Snapshot {
 
     /// False until a document was read, also by an earlier process: an empty list says nothing then.
     pub(crate) fn has_document(&self) -> bool {
-        self.poll.document_at().is_some()
+        self.poll.last_document.is_some()
     }
 
     /// Whether the events are known: a document was read, and it is not too old.

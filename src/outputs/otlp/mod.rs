@@ -64,11 +64,7 @@ impl Signal {
 
     /// The name of the signal in messages, as an adjective.
     fn as_str(self) -> &'static str {
-        match self {
-            Self::Traces => "trace",
-            Self::Logs => "log",
-            Self::Metrics => "metric",
-        }
+        self.name().trim_end_matches('s')
     }
 
     fn records(self) -> &'static str {

@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use metrics_process::collector::{Metrics, collect};
+use metrics_process::collector::collect;
 
 use super::{
     Family, MetricsOptions, SampleValue,
@@ -230,27 +230,24 @@ fn build_info() -> Family<'static> {
 }
 
 fn process<'a>() -> impl Iterator<Item = Family<'a>> {
-    let Metrics {
-        cpu_seconds_total,
-        open_fds,
-        max_fds,
-        virtual_memory_bytes,
-        virtual_memory_max_bytes,
-        resident_memory_bytes,
-        start_time_seconds,
-        threads,
-    } = collect();
-    let cpu = Family::single(&catalog::PROCESS_CPU, cpu_seconds_total);
+    let process = collect();
+    let cpu = Family::single(&catalog::PROCESS_CPU, process.cpu_seconds_total);
     let gauges = [
-        (&catalog::PROCESS_MAX_FDS, max_fds),
-        (&catalog::PROCESS_OPEN_FDS, open_fds),
-        (&catalog::PROCESS_RESIDENT_MEMORY, resident_memory_bytes),
-        (&catalog::PROCESS_START_TIME, start_time_seconds),
-        (&catalog::PROCESS_THREADS, threads),
-        (&catalog::PROCESS_VIRTUAL_MEMORY, virtual_memory_bytes),
+        (&catalog::PROCESS_MAX_FDS, process.max_fds),
+        (&catalog::PROCESS_OPEN_FDS, process.open_fds),
+        (
+            &catalog::PROCESS_RESIDENT_MEMORY,
+            process.resident_memory_bytes,
+        ),
+        (&catalog::PROCESS_START_TIME, process.start_time_seconds),
+        (&catalog::PROCESS_THREADS, process.threads),
+        (
+            &catalog::PROCESS_VIRTUAL_MEMORY,
+            process.virtual_memory_bytes,
+        ),
         (
             &catalog::PROCESS_VIRTUAL_MEMORY_MAX,
-            virtual_memory_max_bytes,
+            process.virtual_memory_max_bytes,
         ),
     ];
     let gauges = gauges.map(|(metric, value)| Family::single(metric, value.map(|it| it as f64)));

@@ -45,7 +45,7 @@ struct Failed {
 
 #[derive(Debug, Clone)]
 pub struct Cursor {
-    journal: Arc<Journal>,
+    pub journal: Arc<Journal>,
     count: fn(&Entry) -> u64,
     /// All entries up to this number are done: accepted, dropped, or without records.
     sent: u64,
@@ -93,10 +93,6 @@ impl Cursor {
             sent: self.sent,
             ahead: self.ahead.clone(),
         }
-    }
-
-    pub fn journal(&self) -> &Arc<Journal> {
-        &self.journal
     }
 
     /// The number of spans, or log records, of an entry.
@@ -152,7 +148,7 @@ impl Cursor {
         });
         let fitting = untried.take_while(|entry| {
             let is_first = bytes == 0;
-            bytes += entry.bytes();
+            bytes += entry.bytes;
             is_first || bytes <= MAX_REQUEST_BYTES
         });
         self.in_flight = fitting.cloned().collect();

@@ -69,7 +69,7 @@ impl SignalQueue {
     /// Takes a new version of the journal, from which `dropped` have fallen off.
     pub fn update(&self, journal: &Arc<Journal>, dropped: &[Arc<Entry>]) {
         let mut cursor = self.cursor.lock();
-        let known = Arc::clone(cursor.journal());
+        let known = Arc::clone(&cursor.journal);
         if Arc::ptr_eq(&known, journal) {
             return;
         }

@@ -61,37 +61,19 @@ label_values! {
 /// The spans that a transition completes. If the event returned and ended again, they have a later end.
 pub fn spans(transition: &Transition, vm: &str) -> Vec<SpanData> {
     let tracked = transition.tracked.as_ref();
-    let spans = |(kind, at)| match kind {
-        TransitionKind::Announced => vec![announced(tracked, vm)],
-        TransitionKind::Started => notice(tracked, vm).into_iter().collect(),
-        TransitionKind::Ended(_) => {
-            let spans = tracked.end.map(|end| completed(tracked, vm, end.at));
-            spans.unwrap_or_default()
-        }
-        TransitionKind::Amended {
-            was_scope: EventScope::Own,
-        } if tracked.scope != EventScope::Own => completed(tracked, vm, tracked.time(at)),
+    let since = tracked.first_seen_at;
+    let has_left = transition.was_scope() == EventScope::Own && tracked.scope != EventScope::Own;
+    let changes = transition.own_changes().into_iter();
+    let changes = changes.map(|(kind, at)| (kind, tracked.time(at)));
+    let spans = changes.flat_map(|(kind, at)| match kind {
+        // Has no length and is sent immediately. It may be the only span of a Spot eviction.
+        TransitionKind::Announced => vec![span(tracked, vm, SpanPhase::Announced, since, at)],
+        TransitionKind::Started => vec![span(tracked, vm, SpanPhase::Notice, since, at)],
+        TransitionKind::Ended(_) => completed(tracked, vm, at),
+        _ if has_left => completed(tracked, vm, at),
         _ => Vec::new(),
-    };
-    transition
-        .own_changes()
-        .into_iter()
-        .flat_map(spans)
-        .collect()
-}
-
-/// Has no length and is sent immediately. It may be the only span of a Spot eviction.
-fn announced(tracked: &TrackedEvent, vm: &str) -> SpanData {
-    let at = tracked.first_seen_at;
-    let mut span = span(tracked, vm, SpanPhase::Announced, at, at);
-    span.events.events.clear();
-    span
-}
-
-/// Until the start; that of an event that was never seen started is completed by its end.
-fn notice(tracked: &TrackedEvent, vm: &str) -> Option<SpanData> {
-    let (since, until) = (tracked.first_seen_at, tracked.started_at?);
-    Some(span(tracked, vm, SpanPhase::Notice, since, until))
+    });
+    spans.collect()
 }
 
 /// The spans that end when the event does, or when it no longer names this VM. The notice of an event that has started

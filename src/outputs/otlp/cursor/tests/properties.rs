@@ -159,7 +159,7 @@ impl Observer {
         let sent = numbers(entries);
         assert!(sent.is_sorted() && sent.iter().all(|it| !self.done.contains(it)));
         assert!(entries.iter().all(|it| records(it) > 0));
-        let bytes: usize = entries.iter().map(|it| it.bytes()).sum();
+        let bytes: usize = entries.iter().map(|it| it.bytes).sum();
         assert!(sent.len() == 1 || bytes <= 256 << 10);
         let first = self.sender.journal.first;
         assert!(self.is_owned || sent.iter().all(|number| *number >= first));
