@@ -58,14 +58,13 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 /// cut off. The largest unit is the day.
 pub(crate) fn format_duration(duration: Duration) -> String {
     let parts = parts(duration).filter(|(number, _)| *number > 0);
-    let text: String = parts
+    let parts: Vec<_> = parts
         .map(|(number, unit)| format!("{number}{unit}"))
         .collect();
-    if text.is_empty() {
-        "0s".to_owned()
-    } else {
-        text
+    if parts.is_empty() {
+        return "0s".to_owned();
     }
+    parts.concat()
 }
 
 /// Days, hours, minutes, seconds and milliseconds.

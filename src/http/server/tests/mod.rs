@@ -14,7 +14,7 @@ use super::*;
 /// Longer than any step takes on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longer than any test takes. Then the server closes its sockets, so that what waits for it fails.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_mins(2);
 /// A limit that a test waits out.
 const SHORT: Duration = Duration::from_millis(150);
 
