@@ -47,12 +47,8 @@ impl PauseDetector {
     /// One tick. Returns the interruption since the last one, from [`Interruption::MIN_LENGTH`] up.
     pub(crate) fn tick(&mut self, now: Moment) -> Option<Interruption> {
         let last = self.last.replace(now)?;
-        let delay = std::mem::take(&mut self.delay);
-        if delay.was_stopped {
-            return None;
-        }
         let gap = gap(last, now).saturating_sub(MEASUREMENT_ERROR);
-        interruption(gap.saturating_sub(delay.waited), now.wall)
+        self.interruption(gap, now.wall)
     }
 
     /// A poll that took this time has ended; it began `late`, as [`lateness`] has it. Beside ticks it is one.
@@ -65,9 +61,14 @@ impl PauseDetector {
         if self.last.is_some() {
             return self.tick(now);
         }
+        self.interruption(late, now.wall.before(took))
+    }
+
+    fn interruption(&mut self, gap: Duration, until: Timestamp) -> Option<Interruption> {
         let delay = std::mem::take(&mut self.delay);
-        let length = late.saturating_sub(delay.waited);
-        interruption(length, now.wall.before(took)).filter(|_| !delay.was_stopped)
+        let length = gap.saturating_sub(delay.waited);
+        let is_one = !delay.was_stopped && length >= Interruption::MIN_LENGTH;
+        is_one.then_some(Interruption { until, length })
     }
 
     pub(crate) fn delay(&mut self, delay: ProcessDelay) {
@@ -100,10 +101,6 @@ fn gap(since: Moment, now: Moment) -> Duration {
     } else {
         by_monotonic
     }
-}
-
-fn interruption(length: Duration, until: Timestamp) -> Option<Interruption> {
-    (length >= Interruption::MIN_LENGTH).then_some(Interruption { until, length })
 }
 
 #[cfg(test)]

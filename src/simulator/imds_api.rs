@@ -321,13 +321,6 @@ fn not_found() -> Refusal {
 /// The document as the service writes it: one line, members in the order of captured documents, and only the event types
 /// and fields of the version.
 pub fn document(incarnation: u64, events: &[PendingEvent], version: &ApiVersion) -> String {
-    #[derive(Serialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Document<'a> {
-        document_incarnation: u64,
-        events: Vec<Entry<'a>>,
-    }
-
     let is_visible = |event: &&PendingEvent| {
         if event.spec.needs_newer_version() {
             return version.name() > LATEST_API_VERSION;
@@ -335,12 +328,10 @@ pub fn document(incarnation: u64, events: &[PendingEvent], version: &ApiVersion)
         version.has_event_type(&EventType::new(&event.spec.event_type))
     };
     let visible = events.iter().filter(is_visible);
-    let document = Document {
-        document_incarnation: incarnation,
-        events: visible.map(|event| Entry { event, version }).collect(),
-    };
-    // Infallible: the document consists of strings, numbers and lists of them.
-    serde_json::to_string(&document).unwrap_or_default()
+    let entries: Vec<_> = visible.map(|event| Entry { event, version }).collect();
+    // Infallible: the entries consist of strings, numbers and lists of them.
+    let entries = serde_json::to_string(&entries).unwrap_or_default();
+    format!(r#"{{"DocumentIncarnation":{incarnation},"Events":{entries}}}"#)
 }
 
 struct Entry<'a> {

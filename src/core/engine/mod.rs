@@ -25,7 +25,7 @@ use crate::{
         document::Answer,
         event::{EventId, VmNames},
     },
-    base::time::Moment,
+    base::time::{Moment, MonotonicTime},
     core::{
         approval::ApprovalPolicy,
         assessment::Start,
@@ -103,7 +103,7 @@ pub enum Effect {
     Approve(Vec<EventId>),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Engine {
     policy: ApprovalPolicy,
     boot_id: Option<String>,
@@ -118,7 +118,7 @@ pub struct Engine {
     is_name_configured: bool,
     /// From instance metadata or, until they answer, from the restored state.
     metadata_name: Option<Arc<str>>,
-    started_at: Moment,
+    started_at: MonotonicTime,
     identity_error: Option<Arc<RequestError>>,
     approvals: Approvals,
     anomalies: AnomalyTracker,
@@ -146,11 +146,10 @@ impl Engine {
             .as_ref()
             .map_or_else(Ownership::default, Ownership::of_restored);
         let saved = restored.as_ref();
-        let saved_name = saved.and_then(|saved| saved.vm_name.as_deref());
+        let saved_name = saved.and_then(|saved| saved.vm_name.clone());
         let is_name_configured = config.vm_name.is_some();
-        let vm_name = config.vm_name.or(saved_name.map(Arc::from));
-        let metadata_name = saved.and_then(|saved| saved.metadata_name.as_deref());
-        let metadata_name = metadata_name.map(Arc::from);
+        let vm_name = config.vm_name.or(saved_name);
+        let metadata_name = saved.and_then(|saved| saved.metadata_name.clone());
         let interval = config.poll_interval;
         let poll = saved.map_or_else(
             || PollState::new(interval),
@@ -170,26 +169,16 @@ impl Engine {
             transitions,
             written_newest: journal.newest,
             journal: Arc::new(journal),
-            dropped: Vec::new(),
             tracker,
-            pauses: PauseDetector::default(),
-            requests: RequestCounters::default(),
-            counters: Arc::default(),
-            identity: None,
             vm_name,
             is_name_configured,
             metadata_name,
-            started_at: now,
-            identity_error: None,
-            approvals: Approvals::default(),
-            anomalies: AnomalyTracker::default(),
+            started_at: now.monotonic,
             saves: SaveSchedule::new(config.is_persistent),
-            effects: Vec::new(),
-            publish: false,
-            approve: Vec::new(),
             policy: config.approvals,
             boot_id: config.boot_id,
             next_journal_id: config.next_journal_id,
+            ..Self::default()
         };
         engine.record();
         engine
@@ -367,8 +356,8 @@ impl Engine {
             set_back: self.tracker.poll.set_back,
             document_incarnation: self.tracker.poll.last_incarnation,
             warm_up_until: self.tracker.poll.warm_up_until,
-            vm_name: self.vm_name.as_deref().map(str::to_owned),
-            metadata_name: self.metadata_name.as_deref().map(str::to_owned),
+            vm_name: self.vm_name.clone(),
+            metadata_name: self.metadata_name.clone(),
             vm_id: self.journal.ownership.vm_id.clone(),
             journal: Some(SavedJournal {
                 id: Arc::clone(&self.journal.id),

@@ -30,7 +30,7 @@ impl Engine {
     ) {
         let reason = result.as_ref().err().map(|error| error.reason);
         self.requests.count(took, reason);
-        let runs_for = now.monotonic - self.started_at.monotonic;
+        let runs_for = now.monotonic - self.started_at;
         if runs_for >= OWNER_TIMEOUT && self.journal.ownership.is_doubtful {
             Arc::make_mut(&mut self.journal).ownership.is_doubtful = false;
         }

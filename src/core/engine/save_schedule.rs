@@ -21,7 +21,7 @@ pub(super) const PENDING_INTERVAL: Duration = Duration::from_secs(30);
 pub(super) const IDLE_INTERVAL: Duration = Duration::from_mins(10);
 
 /// One write is outstanding at a time; the changes during it are saved by the next one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "facts that are independent")]
 pub(super) struct SaveSchedule {
     is_persistent: bool,
@@ -45,12 +45,7 @@ impl SaveSchedule {
         Self {
             is_persistent,
             is_dirty: true,
-            is_behind: false,
-            is_failing: false,
-            outstanding_since: None,
-            is_stalled: false,
-            begun_at: None,
-            failures: 0,
+            ..Self::default()
         }
     }
 

@@ -27,9 +27,9 @@ pub struct SavedState {
     pub document_incarnation: Option<i64>,
     /// Until then, events may take some time to appear, because the feature was just enabled.
     pub warm_up_until: Option<MonotonicTime>,
-    pub vm_name: Option<String>,
+    pub vm_name: Option<Arc<str>>,
     /// The name in instance metadata, which may be another one.
-    pub metadata_name: Option<String>,
+    pub metadata_name: Option<Arc<str>>,
     /// The id of the VM: a state that was cloned with a disk is recognized by it.
     pub vm_id: Option<String>,
     /// The journal beside it. Absent in a state of an earlier version.

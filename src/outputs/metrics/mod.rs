@@ -151,7 +151,7 @@ fn encode(mut encoder: MetricEncoder<'_>, value: SampleValue<'_>, is_counter: bo
         SampleValue::Float(value) => encoder.encode_gauge(&value),
         SampleValue::Histogram(histogram) => {
             let buckets: Vec<_> = histogram.buckets().collect();
-            let (sum, count) = (histogram.sum(), histogram.count());
+            let (sum, count) = (histogram.sum, histogram.count());
             encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
         }
     }

@@ -71,7 +71,7 @@ fn saved_at(wall: Timestamp, event_type: &str) -> SavedState {
         set_back: Duration::ZERO,
         document_incarnation: Some(2),
         warm_up_until: None,
-        vm_name: Some("web_0".to_owned()),
+        vm_name: Some("web_0".into()),
         metadata_name: None,
         vm_id: None,
         journal: None,

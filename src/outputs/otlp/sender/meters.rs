@@ -340,7 +340,7 @@ mod tests {
                 let counts: Vec<_> = expected.buckets().map(|(_, count)| count).collect();
                 assert_eq!(pushed.buckets, *counts, "{temporality:?} {name} {total}");
                 assert!((pushed.counter - (new.end - new.start) as f64).abs() < 1e-9);
-                assert!((pushed.sum - expected.sum()).abs() < 1e-9, "{pushed:?}");
+                assert!((pushed.sum - expected.sum).abs() < 1e-9, "{pushed:?}");
                 let is_same_start =
                     started.replace((name, pushed.started_at)) == Some((name, pushed.started_at));
                 assert_eq!(is_same_start, !is_delta && since < last, "{name} {total}");
