@@ -36,7 +36,7 @@ pub struct Entry {
     pub approval: Option<ApprovalDecision>,
     /// The length of its line in the file.
     #[serde(skip)]
-    pub bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Entry {

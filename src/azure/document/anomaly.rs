@@ -1,6 +1,6 @@
 //! What deviates from the documented form: counted by kind and described in the log.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use crate::base::label::label_values;
 
@@ -42,12 +42,6 @@ pub struct Anomaly {
     pub kind: AnomalyKind,
     /// For the log; at most a few hundred characters, without control characters.
     pub detail: String,
-}
-
-impl fmt::Display for Anomaly {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.kind.as_str(), self.detail)
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -71,14 +71,10 @@ pub enum Found {
     Nothing,
     State(Box<SavedState>),
     /// The content is not a valid state; the next write keeps it as `state.json.unreadable-UNIX_SECONDS`.
-    Unreadable {
-        why: String,
-    },
+    Unreadable(String),
     /// The content is unknown after an I/O error, which may be temporary; unless a later read succeeds, the next write
     /// keeps the file as `state.json.unread-UNIX_SECONDS`.
-    Unavailable {
-        why: String,
-    },
+    Unavailable(String),
 }
 
 impl Directory {
@@ -110,8 +106,8 @@ impl Directory {
         self.aside.remove(FILE);
         match &found {
             Found::Nothing | Found::State(_) => {}
-            Found::Unreadable { .. } => self.keep_aside(FILE, "unreadable", now),
-            Found::Unavailable { .. } => self.keep_aside(FILE, "unread", now),
+            Found::Unreadable(_) => self.keep_aside(FILE, "unreadable", now),
+            Found::Unavailable(_) => self.keep_aside(FILE, "unread", now),
         }
         found
     }
@@ -243,15 +239,13 @@ fn read(files: &mut dyn Filesystem, path: &Path) -> Found {
     match files.read(&path.join(FILE), MAX_BYTES as u64) {
         Ok(json) => match SavedState::from_json(&json) {
             Ok(saved) => Found::State(Box::new(saved)),
-            Err(why) => Found::Unreadable { why },
+            Err(why) => Found::Unreadable(why),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Nothing,
-        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Found::Unreadable {
-            why: format!("larger than {MAX_BYTES} bytes"),
-        },
-        Err(error) => Found::Unavailable {
-            why: error.to_string(),
-        },
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            Found::Unreadable(format!("larger than {MAX_BYTES} bytes"))
+        }
+        Err(error) => Found::Unavailable(error.to_string()),
     }
 }
 

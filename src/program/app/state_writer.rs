@@ -49,7 +49,7 @@ impl StateWriter {
         let mut directory = Directory::open(&path)?;
         let restored = match read_with_retries(|| directory.read(now.wall)).await {
             Found::Nothing => None,
-            Found::Unreadable { why } | Found::Unavailable { why } => {
+            Found::Unreadable(why) | Found::Unavailable(why) => {
                 warn!(path = %path.display(), why, "state file unreadable: starting without it");
                 None
             }
@@ -123,7 +123,7 @@ impl StateWriter {
 async fn read_with_retries(mut read: impl FnMut() -> Found) -> Found {
     for _ in 1..READ_ATTEMPTS {
         match read() {
-            Found::Unavailable { .. } => sleep(READ_RETRY_INTERVAL).await,
+            Found::Unavailable(_) => sleep(READ_RETRY_INTERVAL).await,
             found => return found,
         }
     }
@@ -135,9 +135,7 @@ mod tests {
     use super::*;
 
     fn unavailable() -> Found {
-        Found::Unavailable {
-            why: "Input/output error".to_owned(),
-        }
+        Found::Unavailable("Input/output error".to_owned())
     }
 
     #[tokio::test]
@@ -155,7 +153,7 @@ mod tests {
             attempts += 1;
             unavailable()
         });
-        assert!(matches!(found.await, Found::Unavailable { .. }));
+        assert!(matches!(found.await, Found::Unavailable(_)));
         assert_eq!(attempts, READ_ATTEMPTS);
     }
 }

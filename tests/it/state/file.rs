@@ -61,7 +61,7 @@ fn an_invalid_file_is_kept_under_another_name_by_the_next_write() {
     for (number, (text, expected)) in rows.into_iter().enumerate() {
         put(folder.path(), text);
         let now = at().after(Duration::from_secs(number as u64));
-        let Found::Unreadable { why } = directory.read(now) else {
+        let Found::Unreadable(why) = directory.read(now) else {
             panic!("{expected}: not unreadable")
         };
         assert!(
@@ -129,7 +129,7 @@ fn an_io_error_leaves_the_file_in_place_until_the_first_write() {
     let mut directory = Directory::open(folder.path()).unwrap();
     fs::create_dir(folder.path().join("state.json")).unwrap();
     let found = directory.read(at());
-    assert!(matches!(found, Found::Unavailable { .. }), "{found:?}");
+    assert!(matches!(found, Found::Unavailable(_)), "{found:?}");
     assert_eq!(names(folder.path()), ["lock", "state.json"]);
     write(&mut directory, "a-vm").unwrap();
     assert!(folder.path().join("state.json.unread-1794906000").is_dir());
