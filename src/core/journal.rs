@@ -143,14 +143,17 @@ impl Journal {
             entry.measure();
             Arc::new(entry)
         });
-        Self {
+        let mut journal = Self {
             first: newest.saturating_add(1),
             newest,
             dropped,
             on_disk: newest,
             entries: restored.collect(),
             ..Self::new(Arc::clone(&saved.id))
-        }
+        };
+        // The state beside it says whose it is.
+        journal.ownership.is_doubtful = true;
+        journal
     }
 
     /// Applies to a state the entries after the last one that it counts: an earlier process has published them, or was

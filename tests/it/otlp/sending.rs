@@ -160,7 +160,6 @@ pub(super) fn restored(journal: &Journal) -> Journal {
     };
     let entries = journal.after(0).map(|entry| (**entry).clone()).collect();
     let mut restored = Journal::restore(&saved, journal.dropped, entries);
-    restored.ownership.is_doubtful = true;
     restored.first = restored.newest + 1;
     restored
 }

@@ -55,7 +55,6 @@ fn restored(journal: &Journal) -> Journal {
     };
     let entries = journal.after(0).map(|entry| (**entry).clone()).collect();
     let mut restored = Journal::restore(&saved, journal.dropped, entries);
-    restored.ownership.is_doubtful = true;
     restored.first = journal.newest + 1;
     restored
 }
