@@ -32,15 +32,11 @@ impl EventId {
         if self.0.chars().all(is_plain) {
             return Cow::Borrowed(&self.0);
         }
-        let mut label = String::with_capacity(self.0.len() + 8);
-        for character in self.0.chars() {
-            if is_plain(character) {
-                label.push(character);
-            } else {
-                label.extend(character.escape_unicode());
-            }
-        }
-        Cow::Owned(label)
+        let shown = |c: char| match c {
+            c if is_plain(c) => c.to_string(),
+            c => c.escape_unicode().to_string(),
+        };
+        Cow::Owned(self.0.chars().map(shown).collect())
     }
 
     /// The bytes of a GUID; every captured id is one.

@@ -103,7 +103,8 @@ pub(super) fn alerts(
     let at = over_at.map_or(now, |at| tracked.moment(at));
     let state = over_at.map_or(AlertState::Firing, AlertState::Ended);
     let event = &tracked.shown;
-    let mut alerts: Vec<_> = rules(&tracked.shown.kind(), tracked, at)
+    let (event_type, source) = (&event.event_type, event.source.as_ref());
+    let mut alerts: Vec<_> = rules(&event.kind(), tracked, at)
         .into_iter()
         .map(|rule| {
             let started_at = tracked.running_since().filter(|_| rule == USER_WAITING);
@@ -113,13 +114,7 @@ pub(super) fn alerts(
                 None if rule == STUCK && over_at.is_some() => AlertState::Obsolete(over_at),
                 None => state,
             };
-            alert(
-                rule,
-                tracked,
-                &event.event_type,
-                event.source.as_ref(),
-                state,
-            )
+            alert(rule, tracked, event_type, source, state)
         })
         .collect();
     alerts.extend(in_progress(tracked, now));

@@ -1,6 +1,12 @@
 //! Restores the state at start, and writes it on a worker thread: a disk that hangs does not stop the loop.
 
-use std::{future::pending, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::{pending, ready},
+    path::PathBuf,
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
@@ -25,9 +31,8 @@ type RunningWrite = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 pub(super) struct StateWriter {
     directory: Arc<Mutex<Directory>>,
     worker: Worker,
+    /// Until [`Self::written`] has given its result.
     outstanding: Option<RunningWrite>,
-    /// The result of a write, until [`Self::written`] gives it.
-    result: Option<Result<(), String>>,
     /// The outstanding write has been waited for in vain.
     is_late: bool,
 }
@@ -69,14 +74,13 @@ impl StateWriter {
             directory: Arc::new(Mutex::new(directory)),
             worker,
             outstanding: None,
-            result: None,
             is_late: false,
         };
         Ok((Some(writer), restored, journal))
     }
 
     pub(super) fn is_outstanding(&self) -> bool {
-        self.outstanding.is_some() || self.result.is_some()
+        self.outstanding.is_some()
     }
 
     /// Begins a write, and waits for it; [`StateWriter::written`] gives its result.
@@ -99,17 +103,16 @@ impl StateWriter {
 
     /// Waits until the outstanding write is done, for at most half a second and once.
     pub(super) async fn wait(&mut self) {
-        if self.outstanding.is_some() && !self.is_late {
-            self.result = timeout(WRITE_TIMEOUT, self.written()).await.ok();
-            self.is_late = self.result.is_none();
+        if let Some(outstanding) = self.outstanding.as_mut().filter(|_| !self.is_late) {
+            match timeout(WRITE_TIMEOUT, outstanding).await {
+                Ok(result) => self.outstanding = Some(Box::pin(ready(result))),
+                Err(_) => self.is_late = true,
+            }
         }
     }
 
     /// The result of the outstanding write; never ready without one.
     pub(super) async fn written(&mut self) -> Result<(), String> {
-        if let Some(result) = self.result.take() {
-            return result;
-        }
         let Some(outstanding) = &mut self.outstanding else {
             return pending().await;
         };

@@ -77,13 +77,11 @@ impl Query {
                 Err(error) => error,
             };
             let delay = self.retry_delay(&error, began);
-            match delay.filter(|_| vm.vm_name.is_none()) {
-                Some(delay) => sleep(delay).await,
-                None => {
-                    vm.identity_error = Some(Arc::new(error));
-                    return vm;
-                }
-            }
+            let Some(delay) = delay.filter(|_| vm.vm_name.is_none()) else {
+                vm.identity_error = Some(Arc::new(error));
+                return vm;
+            };
+            sleep(delay).await;
         }
     }
 

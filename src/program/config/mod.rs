@@ -311,24 +311,24 @@ pub(crate) fn simulate(
 #[cfg(any(windows, test))]
 pub(crate) fn check_service_paths(flags: &RunFlags) -> Result<(), CommandError> {
     let alertmanager = &flags.alertmanager;
-    let state_directory = flags.state_directory.as_deref().map(Path::new);
+    let state_directory = flags.state_directory.clone().map(PathBuf::from);
     let paths = [
-        ("web.config.file", flags.web.config_file.as_deref()),
+        ("web.config.file", &flags.web.config_file),
         (
             "alertmanager.basic-auth-file",
-            alertmanager.basic_auth_file.as_deref(),
+            &alertmanager.basic_auth_file,
         ),
         (
             "alertmanager.bearer-token-file",
-            alertmanager.bearer_token_file.as_deref(),
+            &alertmanager.bearer_token_file,
         ),
-        ("alertmanager.ca-file", alertmanager.ca_file.as_deref()),
-        ("alertmanager.cert-file", alertmanager.cert_file.as_deref()),
-        ("alertmanager.key-file", alertmanager.key_file.as_deref()),
-        ("state.directory", state_directory),
+        ("alertmanager.ca-file", &alertmanager.ca_file),
+        ("alertmanager.cert-file", &alertmanager.cert_file),
+        ("alertmanager.key-file", &alertmanager.key_file),
+        ("state.directory", &state_directory),
     ];
     for (flag, path) in paths {
-        if let Some(path) = path.filter(|path| !path.is_absolute()) {
+        if let Some(path) = path.as_ref().filter(|path| !path.is_absolute()) {
             let problem = format!(
                 "\"{}\" is relative, and a service starts in the system directory: use an absolute path",
                 path.display()

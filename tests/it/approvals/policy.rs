@@ -54,7 +54,7 @@ fn policies() -> [(&'static str, ApprovalPolicy); 5] {
 /// A tracker after this event was announced.
 fn seen(event: &Value) -> Tracker {
     let mut tracker = Tracker::default();
-    see(&mut tracker, json!([event]), 0);
+    see(&mut tracker, &json!([event]), 0);
     tracker
 }
 
@@ -66,7 +66,7 @@ fn seen_in(body: &str, vm_name: Option<&str>) -> Tracker {
     tracker
 }
 
-fn see(tracker: &mut Tracker, events: Value, seconds: u64) {
+fn see(tracker: &mut Tracker, events: &Value, seconds: u64) {
     let body = json!({ "DocumentIncarnation": seconds, "Events": events }).to_string();
     let (document, _) = document::parse(body.as_bytes()).unwrap();
     tracker.observe(&document, Some(OWN), at(seconds));
@@ -214,7 +214,7 @@ fn circumstances(table: &mut String) {
             for (second, document) in (0..).zip(documents.split(" ; ")) {
                 let entries = document.split(" & ").filter(|entry| *entry != "nothing");
                 let entries = entries.map(|members| with(&event, members));
-                see(&mut tracker, entries.collect(), second);
+                see(&mut tracker, &entries.collect(), second);
             }
             let vm_name = Some(vm_name).filter(|name| *name != "-");
             let now = at(seconds.parse().unwrap());
@@ -241,7 +241,7 @@ fn approvals(table: &mut String, event: &Value) {
     row(table, "approved before", &only(&approved), Some(OWN), at(2));
     let mut moved = event.clone();
     moved["NotBefore"] = json!(at(1_800).wall.rfc1123());
-    see(&mut approved, json!([moved]), 3);
+    see(&mut approved, &json!([moved]), 3);
     let moved = only(&approved);
     row(table, "approved, then moved", &moved, Some(OWN), at(4));
 }
