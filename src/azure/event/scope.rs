@@ -155,8 +155,11 @@ mod tests {
         ] {
             let names = VmNames::new(Some(host_name), None);
             assert_eq!(names.contain(resource), expected, "{host_name} {resource}");
-            let named = VmNames::new(Some(host_name), Some("other"));
-            assert!(!named.contain(resource), "instance metadata name the VM");
+            let with_metadata = VmNames::new(Some(host_name), Some("other"));
+            assert!(
+                !with_metadata.contain(resource),
+                "instance metadata name the VM"
+            );
             assert!(!VmNames::from(Some(host_name)).contain(resource));
         }
     }

@@ -14,11 +14,7 @@ use tracing::warn;
 
 use super::{imds_requests::ImdsRequests, outputs::OtlpOutput, state_writer::StateWriter};
 use crate::{
-    base::{
-        system::ProcessDelays,
-        systemd,
-        time::Clock,
-    },
+    base::{system::ProcessDelays, systemd, time::Clock},
     core::{
         engine::{Effect, Engine, Input},
         pause::{self, ProcessDelay},
