@@ -6,6 +6,8 @@
 mod alerts;
 mod words;
 
+use std::time::Duration;
+
 pub(crate) use self::alerts::{AlertRule, AlertState, EventAlert};
 use crate::{
     azure::event::{EventScope, Severity},
@@ -50,6 +52,12 @@ impl Judgement<'_> {
         let event = &self.tracked.shown;
         let is_harmless = event.is_advisory() || event.is_without_interruption();
         self.tracked.scope == EventScope::Own && !is_harmless
+    }
+
+    /// Whether it has started, may start at any moment, or may start within this time.
+    pub(crate) fn is_due(&self, within: Duration) -> bool {
+        let seconds = self.start.seconds_from(self.now.wall);
+        seconds.is_some_and(|seconds| seconds <= within.as_secs_f64())
     }
 
     /// Whether the last document lists the event for this VM. `None` if that is not known: the last poll failed, or the

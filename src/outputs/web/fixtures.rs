@@ -14,6 +14,9 @@ use crate::{
     },
 };
 
+/// The default of `--serving.lead-time`.
+pub(crate) const LEAD_TIME: Duration = Duration::from_mins(5);
+
 /// The given number of seconds after 2026-11-17T09:00:00Z.
 pub(super) fn at(seconds: u64) -> Moment {
     let start = Moment::new(
@@ -76,5 +79,5 @@ pub(super) fn snapshot_after(documents: &[(u64, Value)]) -> Snapshot {
 pub(crate) fn transitions(snapshot: &Snapshot, after: Option<u64>, now: Moment) -> String {
     let query = after.map(|number| format!("after={number}"));
     let after = After::parse(query.as_deref()).unwrap();
-    transitions_json(snapshot, after, now).unwrap()
+    transitions_json(snapshot, after, LEAD_TIME, now).unwrap()
 }

@@ -120,7 +120,8 @@ impl WebService {
         // Each is taken once, so that all values of the response are of the same snapshot and time.
         let snapshot = Arc::clone(&self.snapshot.borrow());
         let now = (self.clock)();
-        let serving = || probe::serving(&snapshot, settings.serving_lead_time, now);
+        let lead_time = settings.serving_lead_time;
+        let serving = || probe::serving(&snapshot, lead_time, now);
         Some(match request.uri().path() {
             path if path == settings.telemetry_path => {
                 let accept = combined(request.headers(), ACCEPT);
@@ -135,14 +136,14 @@ impl WebService {
                 let page = status::page(&snapshot, settings, &serving(), now);
                 reply::ok(reply::HTML, page)
             }
-            "/api/v1/events" => reply::ok(reply::JSON, api::json(&snapshot, now).ok()?),
+            "/api/v1/events" => reply::ok(reply::JSON, api::json(&snapshot, lead_time, now).ok()?),
             "/api/v1/transitions" => match api::After::parse(request.uri().query()) {
                 None => {
                     let body = "400: after must be the number of the last transition that you have read, such as after=17, once\n";
                     reply::text(StatusCode::BAD_REQUEST, body)
                 }
                 Some(after) => {
-                    let body = api::transitions_json(&snapshot, after, now).ok()?;
+                    let body = api::transitions_json(&snapshot, after, lead_time, now).ok()?;
                     reply::ok(reply::JSON, body)
                 }
             },

@@ -35,11 +35,7 @@ pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
 pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> ProbeResult {
     let judgements = snapshot.pending().map(|tracked| judge(tracked, now));
     let due = judgements
-        .filter(|it| {
-            let seconds = it.start.seconds_from(now.wall);
-            let is_due = seconds.is_some_and(|seconds| seconds <= lead_time.as_secs_f64());
-            it.interrupts_vm() && is_due
-        })
+        .filter(|it| it.interrupts_vm() && it.is_due(lead_time))
         .max_by(|one, other| one.priority().total_cmp(&other.priority()));
     let Some(due) = due else {
         return Ok("serving");
@@ -71,10 +67,8 @@ mod tests {
     use super::*;
     use crate::{
         azure::FailureReason,
-        outputs::web::fixtures::{at, due, freeze, snapshot_after},
+        outputs::web::fixtures::{LEAD_TIME, at, due, freeze, snapshot_after},
     };
-
-    const LEAD_TIME: Duration = Duration::from_mins(5);
 
     #[test]
     fn ready_after_the_first_successful_poll_despite_later_failures() {

@@ -7,7 +7,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
@@ -15,7 +18,7 @@ use serde_json::{Value, json};
 use crate::{
     azure::{
         Identity,
-        event::{self, EventId, EventScope, Status},
+        event::{self, Event, EventScope, Status},
     },
     base::{
         json::to_text,
@@ -30,8 +33,13 @@ use crate::{
     },
 };
 
-pub(super) fn json(snapshot: &Snapshot, now: Moment) -> serde_json::Result<String> {
-    let context = EventContext::new(snapshot);
+/// `lead_time`: an event is due that can start within it.
+pub(super) fn json(
+    snapshot: &Snapshot,
+    lead_time: Duration,
+    now: Moment,
+) -> serde_json::Result<String> {
+    let context = EventContext::new(snapshot, lead_time, now);
     let events = snapshot.events.iter();
     let events = events.map(|tracked| EventEntry::current(tracked, &context, now));
     to_text(&EventList {
@@ -115,30 +123,25 @@ fn vm(snapshot: &Snapshot) -> Value {
 
 struct EventContext<'a> {
     snapshot: &'a Snapshot,
-    /// The types of the events of this VM that have not ended, each with their ids.
-    open_types: BTreeMap<&'a str, Vec<&'a EventId>>,
+    /// The events of this VM that have not ended, without advisories; with true those that have started or can start
+    /// within `--serving.lead-time`.
+    open: Vec<(&'a Event, bool)>,
 }
 
 impl<'a> EventContext<'a> {
-    fn new(snapshot: &'a Snapshot) -> Self {
-        let mut open_types: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for tracked in snapshot.pending().filter(|it| it.scope == EventScope::Own) {
-            let event = &tracked.shown;
-            let ids = open_types.entry(event.event_type.as_str());
-            ids.or_default().push(&event.id);
-        }
-        Self {
-            snapshot,
-            open_types,
-        }
+    fn new(snapshot: &'a Snapshot, lead_time: Duration, now: Moment) -> Self {
+        let own = snapshot.pending().filter(|it| it.scope == EventScope::Own);
+        let open = own.map(|it| (&it.shown, judge(it, now).is_due(lead_time)));
+        let open = open.collect();
+        Self { snapshot, open }
     }
 
-    /// The types of those beside this event.
-    fn other_open_types(&self, tracked: &TrackedEvent) -> Vec<&'a str> {
-        let is_other = |id: &&EventId| **id != tracked.shown.id;
-        let types = self.open_types.iter();
-        let others = types.filter(|(_, ids)| ids.iter().any(is_other));
-        others.map(|(name, _)| *name).collect()
+    /// The types of those beside this event, or of the due ones among them.
+    fn other_types(&self, tracked: &TrackedEvent, only_due: bool) -> BTreeSet<&'a str> {
+        let open = self.open.iter();
+        let others = open.filter(|(event, _)| event.id != tracked.shown.id);
+        let others = others.filter(|(_, is_due)| *is_due || !only_due);
+        others.map(|(event, _)| event.event_type.as_str()).collect()
     }
 }
 
@@ -176,7 +179,7 @@ impl<'a> EventEntry<'a> {
     }
 
     /// Members of this exporter. A member of Azure with the same name is left out.
-    fn own_members(&self) -> [(&'static str, Value); 22] {
+    fn own_members(&self) -> [(&'static str, Value); 23] {
         let Self {
             tracked,
             approval: decision,
@@ -188,7 +191,6 @@ impl<'a> EventEntry<'a> {
             .filter(|vm| tracked.scope == EventScope::Own && !vm.computer_name.is_empty())
             .map(|vm| &vm.computer_name);
         let judgement = judge(tracked, now);
-        let summary = judgement.words(context.snapshot).summary;
         let alert =
             |rule: AlertRule| json!({"name": rule.name, "severity": rule.severity.as_str()});
         let approval = decision.map(approval);
@@ -202,6 +204,7 @@ impl<'a> EventEntry<'a> {
             json!({"at": at, "from": millis(change.from), "to": to})
         });
         let time = |at| json!(millis(at));
+        let other_types = |only_due| json!(context.other_types(tracked, only_due));
         let step = |step| time(tracked.approval.at(&step));
         [
             ("scope", json!(tracked.scope.as_str())),
@@ -210,8 +213,9 @@ impl<'a> EventEntry<'a> {
             ("phase", json!(tracked.phase().as_str())),
             ("interrupts_vm", json!(judgement.interrupts_vm())),
             ("alerts", judgement.firing().map(alert).collect()),
-            ("summary", json!(summary)),
-            ("other_open_types", json!(context.other_open_types(tracked))),
+            ("summary", json!(judgement.words(context.snapshot).summary)),
+            ("other_open_types", other_types(false)),
+            ("other_due_types", other_types(true)),
             ("not_before", time(tracked.shown.not_before)),
             (
                 "not_before_countdown_seconds",
@@ -274,6 +278,7 @@ impl After {
 pub(super) fn transitions_json(
     snapshot: &Snapshot,
     After(after): After,
+    lead_time: Duration,
     now: Moment,
 ) -> serde_json::Result<String> {
     let journal = &*snapshot.journal;
@@ -283,7 +288,7 @@ pub(super) fn transitions_json(
         .filter(|it| it.is_pending())
         .collect();
     open.sort_by_key(|tracked| tracked.first_seen_at);
-    let context = EventContext::new(snapshot);
+    let context = EventContext::new(snapshot, lead_time, now);
     let open = open.into_iter();
     let open = open.map(|tracked| EventEntry::current(tracked, &context, now));
     let entries = journal.after(after.unwrap_or(0));

@@ -1,10 +1,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::outputs::web::fixtures::{at, due, freeze, snapshot_after};
+use crate::outputs::web::fixtures::{LEAD_TIME, at, due, freeze, snapshot_after};
 
 fn read(snapshot: &Snapshot, now: Moment) -> Value {
-    serde_json::from_str(&json(snapshot, now).unwrap()).unwrap()
+    serde_json::from_str(&json(snapshot, LEAD_TIME, now).unwrap()).unwrap()
 }
 
 #[test]
@@ -13,7 +13,7 @@ fn invisible_characters_are_escaped_and_no_name_differs_only_in_case() {
     let unknown =
         json!({"Scope": "theirs", "scope": "theirs", "Impact": [hostile], "Description": hostile});
     let snapshot = snapshot_after(&[(0, json!([freeze(&unknown)]))]);
-    let text = json(&snapshot, at(1)).unwrap();
+    let text = json(&snapshot, LEAD_TIME, at(1)).unwrap();
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
     assert!(!text.contains(['\u{202e}', '\u{200b}']), "{text}");
     let event = read(&snapshot, at(1))["events"][0].clone();
@@ -55,7 +55,7 @@ fn each_transition_has_the_event_as_it_was_then() {
         (90, json!([freeze(&other)])),
     ]);
     let read = |after| -> Value {
-        let text = transitions_json(&snapshot, After(after), at(100)).unwrap();
+        let text = transitions_json(&snapshot, After(after), LEAD_TIME, at(100)).unwrap();
         assert_eq!(text.matches('\n').count(), 1);
         serde_json::from_str(&text).unwrap()
     };
@@ -101,4 +101,43 @@ fn each_transition_has_the_event_as_it_was_then() {
         (&unknown["transitions"], &unknown["after_at"]),
         (&json!([]), &Value::Null)
     );
+}
+
+#[test]
+fn types_of_other_events_are_open_for_days_and_due_within_the_lead_time() {
+    let event = |id: &str, event_type: &str, members: &Value| {
+        let mut event = freeze(members);
+        event["EventId"] = json!(id);
+        event["EventType"] = json!(event_type);
+        event
+    };
+    let snapshot = snapshot_after(&[(
+        0,
+        json!([
+            event("a", "Reboot", &json!({"NotBefore": due(300)})),
+            event("b", "Redeploy", &json!({"NotBefore": due(700_000)})),
+            event(
+                "c",
+                "Freeze",
+                &json!({"EventStatus": "Started", "NotBefore": ""})
+            ),
+            event(
+                "d",
+                "Terminate",
+                &json!({"Resources": ["another"], "NotBefore": due(1)})
+            ),
+        ]),
+    )]);
+    let others = |number: usize, now| {
+        let event = read(&snapshot, now)["events"][number].take();
+        let types = ["other_open_types", "other_due_types"];
+        types.map(|name| event[name].clone())
+    };
+    let open = json!(["Freeze", "Redeploy"]);
+    assert_eq!(others(0, at(0)), [open, json!(["Freeze"])]);
+    let open = json!(["Freeze", "Reboot"]);
+    assert_eq!(others(1, at(0)), [open.clone(), open]);
+    let open = json!(["Reboot", "Redeploy"]);
+    assert_eq!(others(2, at(0)), [open.clone(), json!(["Reboot"])]);
+    assert_eq!(others(2, at(699_701)), [open.clone(), open]);
 }
