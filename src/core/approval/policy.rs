@@ -134,11 +134,6 @@ pub fn verdict(
     if tracked.is_contradicted || tracked.has_changed_kind() {
         return ApprovalDecision::Withheld(SkipReason::Contradictory);
     }
-    // The name of an instance that was derived from its host name is not certain.
-    let vm_name = vm_name.and_then(|name| match (tracked.scope, event.scope(Some(name))) {
-        (EventScope::Own, EventScope::Other) => Err(SkipReason::IdentityUnknown),
-        _ => Ok(name),
-    });
     // An approval has no effect without a future NotBefore.
     let reason = reason(event, policy, vm_name).and_then(|reason| match event.not_before {
         None => Err(SkipReason::NotBeforeUnknown),

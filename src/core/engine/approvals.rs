@@ -68,6 +68,13 @@ impl Engine {
         let mut decided = Vec::new();
         for tracked in self.tracker.events(now) {
             if tracked.is_pending() {
+                let vm_name = vm_name.and_then(|name| match tracked.reported().scope(Some(name)) {
+                    // The name was derived from that of the host.
+                    EventScope::Other if tracked.scope == EventScope::Own => {
+                        Err(SkipReason::IdentityUnknown)
+                    }
+                    _ => Ok(name),
+                });
                 let decision = verdict(&tracked, &self.policy, vm_name, now);
                 self.record_intention(&tracked, &decision, now);
                 decided.push((tracked, decision));
