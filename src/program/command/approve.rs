@@ -170,6 +170,18 @@ fn chosen<'a>(
         let is_mine = |event: &&Event| event.scope(query::vm_names(vm)) == EventScope::Own;
         let is_waiting = |event: &&Event| event.status == Status::Scheduled && !event.is_advisory();
         events.extend(document.events.iter().filter(is_waiting).filter(is_mine));
+        // The names do not contradict each other here.
+        let name = vm.vm_name.as_deref();
+        let derived = events
+            .iter()
+            .find(|event| event.scope(name) != EventScope::Own);
+        if let (Some(event), Some(name)) = (derived, name) {
+            let id = event.id.as_str();
+            return Err(CommandError::new(format!(
+                "not approved: {name:?} is the name of a host, and instance metadata do not name its VM: approve event \
+                 {id:?} by its ID if it is about this VM"
+            )));
+        }
     }
     for id in &flags.event_ids {
         let id = EventId::new(id.trim());
