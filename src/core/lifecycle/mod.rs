@@ -109,7 +109,7 @@ impl Transition {
         }
     }
 
-    /// Whether the event named this VM before.
+    /// The scope of the event before this transition.
     pub(crate) fn was_scope(&self) -> EventScope {
         match self.kind {
             TransitionKind::Amended { was_scope } => was_scope,
