@@ -229,7 +229,7 @@ def life(cluster: Cluster, chart: Path) -> None:
     succeeded(cluster.helm("install", "events", chart, VALUES, *MONITORING))
     cluster.expect_pods("a pod on each Linux node, tainted or full, and none on the others", linux=LINUX)
     kinds = [each["kind"] for each in cluster.get("podmonitors,prometheusrules", "--namespace=monitoring")]
-    check("the PodMonitor and three PrometheusRules are accepted", ["PodMonitor", *["PrometheusRule"] * 3], kinds)
+    check("the PodMonitor and both PrometheusRules are accepted", ["PodMonitor", *["PrometheusRule"] * 2], kinds)
     old, ids = cluster.images(), cluster.ids()
 
     succeeded(cluster.helm("upgrade", "events", chart, "--reuse-values", WINDOWS))
