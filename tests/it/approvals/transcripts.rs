@@ -4,7 +4,7 @@
 //! | line | meaning |
 //! |---|---|
 //! | `= What it shows.` | begins a case with an IMDS of its own |
-//! | `document` | IMDS returns the events of the indented lines, as in `tests/scenarios`; the only one again and again; `closing`: and closes the connection |
+//! | `document` | IMDS returns the events of the indented lines, as in `tests/scenarios`, without `due=` where `list` counts down to it; the only one again and again; `closing`: and closes the connection |
 //! | `reply 503 Busy` | IMDS returns this status instead of the document, or to an approval |
 //! | `body {…}` | IMDS returns this text instead of the document |
 //! | `approvals 400 Bad Request` | IMDS returns this status to each approval; `closed` and `silence` are no response |
