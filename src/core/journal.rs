@@ -159,8 +159,7 @@ impl Journal {
     /// Applies to a state the entries after the last one that it counts: an earlier process has published them, or was
     /// about to.
     pub fn replay(&self, state: &mut SavedState) {
-        let counted = state.journal.as_ref().map_or(0, |saved| saved.newest);
-        for entry in self.after(counted) {
+        for entry in self.after(state.journal.newest) {
             let passed = entry.at().saturating_since(state.heartbeat_at);
             state.heartbeat_at = state.heartbeat_at.after(passed);
             state.monotonic = state.monotonic + passed;
@@ -416,10 +415,10 @@ mod tests {
             vm_name: None,
             metadata_name: None,
             vm_id: None,
-            journal: Some(SavedJournal {
+            journal: SavedJournal {
                 newest: 1,
                 ..SavedJournal::default()
-            }),
+            },
             events: vec![known("A"), known("B")],
         };
         let mut journal = Journal::new("a");

@@ -6,6 +6,7 @@ use azure_scheduled_events_exporter::{
     Identity,
     approval::ApprovalPolicy,
     engine::{Effect, Engine, Input, SavedState},
+    lifecycle::SavedJournal,
     time::MonotonicTime,
 };
 use serde_json::{Value, json};
@@ -204,7 +205,7 @@ fn a_write_that_began_before_a_foreign_state_was_discarded_counts_no_entry_of_th
         vm_name: None,
         metadata_name: None,
         vm_id: Some("another-vm".to_owned()),
-        journal: None,
+        journal: SavedJournal::default(),
         events: Vec::new(),
     };
     let mut engine = Engine::new(config(Some("web_0"), 0), Some(saved), now);

@@ -64,6 +64,11 @@ impl RequestError {
         }
     }
 
+    /// Equal for failures of one cause: a reason covers several statuses, which have different causes.
+    pub(crate) fn cause(&self) -> (FailureReason, Option<u16>) {
+        (self.reason, self.status)
+    }
+
     /// Whether the request had no effect for certain: it was not sent, or a 3xx or 4xx refused it. IMDS may have acted
     /// on a request without an answer, and a 5xx may be that of a proxy in front of IMDS.
     pub(crate) fn is_refusal(&self) -> bool {

@@ -7,7 +7,10 @@ use super::{
     words::Words,
     *,
 };
-use crate::{azure::Identity, core::snapshot::Snapshot};
+use crate::{
+    azure::{FailureReason, Identity, RequestError},
+    core::snapshot::Snapshot,
+};
 
 fn is_open(tracked: &TrackedEvent, snapshot: &Snapshot, now: Moment) -> Option<bool> {
     judge(tracked, now).is_open(&snapshot.poll)
@@ -59,10 +62,8 @@ fn event_is_open_while_the_last_poll_lists_it() {
     left.scope = EventScope::Other;
     left.left_at = Some(at(60));
     assert_eq!(is_open(&left, &snapshot, now), Some(false));
-    let reason = crate::azure::FailureReason::Timeout;
-    snapshot
-        .poll
-        .fail(reason, None, "no answer".to_owned(), now);
+    let timeout = RequestError::new(FailureReason::Timeout, "no answer");
+    snapshot.poll.fail(timeout, now);
     assert_eq!(is_open(&reboot, &snapshot, now), None, "not known");
     assert_eq!(is_open(&over, &snapshot, now), Some(false));
 }

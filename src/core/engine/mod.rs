@@ -359,11 +359,11 @@ impl Engine {
             vm_name: self.vm_name.clone(),
             metadata_name: self.metadata_name.clone(),
             vm_id: self.journal.ownership.vm_id.clone(),
-            journal: Some(SavedJournal {
+            journal: SavedJournal {
                 id: Arc::clone(&self.journal.id),
                 newest: self.journal.newest,
                 cursors: BTreeMap::new(),
-            }),
+            },
             events: self.tracker.saved_events(),
         }
     }

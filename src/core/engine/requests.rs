@@ -71,11 +71,11 @@ impl Engine {
         self.tracker.expire_ended(now);
         let pending = self.tracker.pending().count();
         let poll = &mut self.tracker.poll;
-        if let Some(failure) = poll.fail(error.reason, error.status, error.message, now) {
+        if let Some(failure) = poll.fail(error, now) {
             warn!(
                 name: log_id::POLLING_FAILED,
-                reason = failure.reason.as_str(),
-                error = failure.message,
+                reason = failure.error.reason.as_str(),
+                error = failure.error.message,
                 since = failure.since.wall.rfc3339(),
                 pending,
                 "polling failed"
@@ -141,9 +141,7 @@ impl Engine {
             Err(error) => {
                 let error = Arc::new(error);
                 let last = self.identity_error.replace(Arc::clone(&error));
-                // A reason covers several statuses, which have different causes.
-                let kind = |error: &RequestError| (error.reason, error.status);
-                if last.as_deref().map(kind) != Some(kind(&error)) {
+                if last.as_deref().map(RequestError::cause) != Some(error.cause()) {
                     log_identity_unavailable(&error.message, is_name_known);
                 }
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::saved_state::SavedState;
 use crate::{
-    azure::{FailureReason, document::Document},
+    azure::{RequestError, document::Document},
     base::time::{Moment, MonotonicTime, Timestamp},
 };
 
@@ -28,12 +28,9 @@ pub(crate) const WARM_UP: Duration = Duration::from_mins(5);
 /// A series of failed polls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PollFailure {
-    pub reason: FailureReason,
-    /// Its HTTP status: a reason covers several, which have different causes.
-    status: Option<u16>,
-    /// A sentence for the log and the status page.
-    pub message: String,
-    /// The first failed poll of the series.
+    /// That of the last one.
+    pub error: RequestError,
+    /// When the first one failed.
     pub since: Moment,
 }
 
@@ -167,23 +164,11 @@ impl PollState {
     }
 
     /// A poll failed. Returns the failure if it is the first of a series, or has another cause than the last one.
-    pub(crate) fn fail(
-        &mut self,
-        reason: FailureReason,
-        status: Option<u16>,
-        message: String,
-        now: Moment,
-    ) -> Option<&PollFailure> {
+    pub(crate) fn fail(&mut self, error: RequestError, now: Moment) -> Option<&PollFailure> {
         let before = self.failure.take();
-        let cause = |failure: &PollFailure| (failure.reason, failure.status);
-        let is_new = before.as_ref().map(cause) != Some((reason, status));
+        let is_new = before.as_ref().map(|it| it.error.cause()) != Some(error.cause());
         let since = before.map_or(now, |failure| failure.since);
-        let failure = self.failure.insert(PollFailure {
-            reason,
-            status,
-            message,
-            since,
-        });
+        let failure = self.failure.insert(PollFailure { error, since });
         is_new.then_some(&*failure)
     }
 }

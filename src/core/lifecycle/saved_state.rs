@@ -32,9 +32,7 @@ pub struct SavedState {
     pub metadata_name: Option<Arc<str>>,
     /// The id of the VM: a state that was cloned with a disk is recognized by it.
     pub vm_id: Option<String>,
-    /// The journal beside it. Absent in a state of an earlier version.
-    #[serde(default)]
-    pub journal: Option<SavedJournal>,
+    pub journal: SavedJournal,
     pub events: Vec<Arc<TrackedEvent>>,
 }
 
@@ -62,6 +60,7 @@ impl SavedState {
 pub struct SavedJournal {
     pub id: Arc<str>,
     /// The last number that the state counts.
+    #[serde(default)]
     pub newest: u64,
     /// How far each signal was sent, by its name.
     #[serde(default)]

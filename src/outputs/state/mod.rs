@@ -122,7 +122,7 @@ impl Directory {
     ) -> Journal {
         self.report_spools();
         let path = self.path.join(JOURNAL);
-        let Some(counted) = saved.and_then(|saved| saved.journal.as_ref()) else {
+        let Some(counted) = saved.map(|saved| &saved.journal) else {
             let found = self.files.read(&path, 0).map_err(|error| error.kind());
             if found != Err(io::ErrorKind::NotFound) {
                 warn!(path = %path.display(), "journal without its state: entries are not sent");

@@ -23,7 +23,7 @@ pub(super) fn ready(snapshot: &Snapshot) -> ProbeResult {
         None => Err("not ready: no response from IMDS yet".to_owned()),
         Some(failure) => Err(format!(
             "not ready: no successful poll yet, last failure: {}",
-            failure.reason.as_str()
+            failure.error.reason.as_str()
         )),
     }
 }
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        azure::FailureReason,
+        azure::{FailureReason, RequestError},
         outputs::web::fixtures::{LEAD_TIME, at, due, freeze, snapshot_after},
     };
 
@@ -74,18 +74,16 @@ mod tests {
     fn ready_after_the_first_successful_poll_despite_later_failures() {
         let mut snapshot = Snapshot::empty(None, at(0));
         assert!(ready(&snapshot).is_err() && serving(&snapshot, LEAD_TIME, at(0)).is_ok());
-        snapshot
-            .poll
-            .fail(FailureReason::Timeout, None, "no answer".to_owned(), at(1));
+        let timeout = RequestError::new(FailureReason::Timeout, "no answer");
+        snapshot.poll.fail(timeout, at(1));
         assert_eq!(
             ready(&snapshot).unwrap_err(),
             "not ready: no successful poll yet, last failure: timeout"
         );
         snapshot.poll.succeed(at(2));
         assert!(ready(&snapshot).is_ok());
-        snapshot
-            .poll
-            .fail(FailureReason::Gone, None, "410".to_owned(), at(3));
+        let gone = RequestError::new(FailureReason::Gone, "410");
+        snapshot.poll.fail(gone, at(3));
         assert!(ready(&snapshot).is_ok());
     }
 
@@ -93,10 +91,8 @@ mod tests {
     fn serving_fails_when_an_own_event_is_due_within_the_lead_time() {
         let mut snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
         // A known event counts while polls fail, and before the first success after a restart.
-        let reason = FailureReason::Connect;
-        snapshot
-            .poll
-            .fail(reason, None, "refused".to_owned(), at(1));
+        let refused = RequestError::new(FailureReason::Connect, "refused");
+        snapshot.poll.fail(refused, at(1));
         snapshot.poll.last_success = None;
         assert!(ready(&snapshot).is_err());
         let result = |seconds| serving(&snapshot, LEAD_TIME, at(seconds));

@@ -196,8 +196,7 @@ fn random_id() -> Arc<str> {
 
 /// How far an earlier process had sent this journal.
 fn cursors(restored: Option<&SavedState>) -> BTreeMap<String, SavedCursor> {
-    let saved = restored.and_then(|saved| saved.journal.as_ref());
-    saved.map(|saved| saved.cursors.clone()).unwrap_or_default()
+    restored.map_or_else(BTreeMap::new, |saved| saved.journal.cursors.clone())
 }
 
 /// Runs until `stop` is done, then finishes the tasks.

@@ -142,8 +142,8 @@ impl Runner {
         match effect {
             Effect::ForgetDocument => self.requests.forget_document(),
             Effect::Write { journal, mut state } => {
-                if let (Some(otlp), Some(saved)) = (&self.otlp, &mut state.journal) {
-                    saved.cursors = otlp.cursors(&journal);
+                if let Some(otlp) = &self.otlp {
+                    state.journal.cursors = otlp.cursors(&journal);
                 }
                 if let Some(writer) = &mut self.state {
                     writer.write(*state, journal).await;

@@ -19,7 +19,7 @@ use azure_scheduled_events_exporter::{
     document,
     engine::SavedState,
     journal::Journal,
-    lifecycle::Tracker,
+    lifecycle::{SavedJournal, Tracker},
     state::Directory,
     time::{Moment, MonotonicTime, Timestamp},
 };
@@ -74,7 +74,7 @@ fn saved_at(wall: Timestamp, event_type: &str) -> SavedState {
         vm_name: Some("web_0".into()),
         metadata_name: None,
         vm_id: None,
-        journal: None,
+        journal: SavedJournal::default(),
         events: tracker.events(now),
     }
 }

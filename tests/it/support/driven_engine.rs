@@ -88,7 +88,7 @@ impl DrivenEngine {
     pub(crate) fn restart(&mut self, mut config: EngineConfig, now: Moment) {
         let now = self.saved.as_ref().map_or(now, |saved| saved.resume(now));
         self.now = now;
-        if let Some(saved) = self.saved.as_ref().and_then(|it| it.journal.as_ref()) {
+        if let Some(saved) = self.saved.as_ref().map(|it| &it.journal) {
             let entries = self.written.after(0).map(|it| Entry::clone(it)).collect();
             config.journal = Journal::restore(saved, self.written.dropped, entries);
         }

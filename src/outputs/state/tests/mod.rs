@@ -76,11 +76,11 @@ impl Exporter {
             vm_name: None,
             metadata_name: None,
             vm_id: Some("a-vm".to_owned()),
-            journal: Some(SavedJournal {
+            journal: SavedJournal {
                 id: Arc::clone(&self.journal.id),
                 newest: self.journal.newest,
                 cursors: BTreeMap::new(),
-            }),
+            },
             events: self.events.values().cloned().collect(),
         }
     }

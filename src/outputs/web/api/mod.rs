@@ -81,8 +81,8 @@ fn health(snapshot: &Snapshot, now: Moment) -> Value {
     let (poll, requests) = (&snapshot.poll, &snapshot.requests);
     let failure = poll.failure.as_ref().map(|failure| {
         json!({
-            "reason": failure.reason.as_str(),
-            "message": failure.message,
+            "reason": failure.error.reason.as_str(),
+            "message": failure.error.message,
             "since": failure.since.wall.rfc3339_millis(),
         })
     });

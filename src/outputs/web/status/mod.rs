@@ -211,7 +211,7 @@ fn polling_alert(snapshot: &Snapshot, now: Moment) -> Markup {
     html! {
         div.alarm role="alert" data-testid="alarm" {
             strong { "Polling has failed" } " for " (elapsed(failure.since.wall, now)) ": "
-            code { (plain(&failure.message)) } ". "
+            code { (plain(&failure.error.message)) } ". "
             @if snapshot.has_document() {
                 "The events shown may be out of date. "
                 (freshness(snapshot, now)) "."

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    azure::{FailureReason, Identity},
+    azure::{FailureReason, Identity, RequestError},
     core::snapshot::SeriesScope,
     outputs::metrics::MetricsOptions,
     outputs::web::{
@@ -95,9 +95,8 @@ fn untrusted_text_is_escaped() {
         scale_set: evil.to_owned(),
         ..Identity::default()
     }));
-    snapshot
-        .poll
-        .fail(FailureReason::Json, None, evil.to_owned(), moment(1));
+    let failure = RequestError::new(FailureReason::Json, evil);
+    snapshot.poll.fail(failure, moment(1));
     let page = render(&snapshot, 10);
     assert_eq!(
         page.matches("<script").count(),

@@ -299,22 +299,3 @@ fn kill_at_any_step_of_the_disk_loses_and_repeats_nothing() {
         }
     }
 }
-
-/// What an earlier version wrote has no journal.
-#[test]
-fn a_state_without_a_journal_begins_one_and_announces_nothing_again() {
-    let mut model = Model::new();
-    for op in [Op::Announce, Op::Poll, Op::Kill] {
-        model.run(&op);
-    }
-    let path = |name| model.folder.path().join(name);
-    let state = model.disk.get(&path("state.json")).unwrap();
-    let mut state: Value = serde_json::from_slice(&state).unwrap();
-    assert_eq!(state["journal"]["newest"], 2);
-    state.as_object_mut().unwrap().remove("journal");
-    model.disk.delete(&path("journal"));
-    model.disk.put(&path("state.json"), state.to_string());
-    (model.id, model.watch) = (None, Watch::default());
-    model.run(&Op::Poll);
-    assert_eq!(model.snapshot().unwrap().journal.newest, 0);
-}
