@@ -92,11 +92,13 @@ pub(crate) enum AlertState {
     Obsolete(Option<Timestamp>),
 }
 
-pub(super) fn alerts(
-    tracked: &TrackedEvent,
+/// Of an event that these rules match.
+pub(super) fn alerts<'a>(
+    tracked: &'a TrackedEvent,
+    rules: &[AlertRule],
     over_at: Option<Timestamp>,
     now: Moment,
-) -> Vec<EventAlert<'_>> {
+) -> Vec<EventAlert<'a>> {
     if !concerns_vm(tracked, now) {
         return Vec::new();
     }
@@ -104,22 +106,19 @@ pub(super) fn alerts(
     let state = over_at.map_or(AlertState::Firing, AlertState::Ended);
     let event = &tracked.shown;
     let (event_type, source) = (&event.event_type, event.source.as_ref());
-    let mut alerts: Vec<_> = rules(&event.kind(), tracked, at)
-        .into_iter()
-        .map(|rule| {
-            let started_at = tracked.running_since().filter(|_| rule == USER_WAITING);
-            let state = match started_at {
-                Some(at) => AlertState::Obsolete(Some(at)),
-                // It warns of an event that does not end.
-                None if rule == STUCK && over_at.is_some() => AlertState::Obsolete(over_at),
-                None => state,
-            };
-            alert(rule, tracked, event_type, source, state)
-        })
-        .collect();
-    alerts.extend(in_progress(tracked, now));
+    let alerts = rules.iter().map(|rule| {
+        let started_at = tracked.running_since().filter(|_| *rule == USER_WAITING);
+        let state = match started_at {
+            Some(at) => AlertState::Obsolete(Some(at)),
+            // It warns of an event that does not end.
+            None if *rule == STUCK && over_at.is_some() => AlertState::Obsolete(over_at),
+            None => state,
+        };
+        alert(*rule, tracked, event_type, source, state)
+    });
+    let mut alerts: Vec<_> = alerts.chain(in_progress(tracked, now)).collect();
     for kind in &tracked.former_kinds {
-        let rules = rules(kind, tracked, at);
+        let rules = self::rules(kind, tracked, at);
         for rule in rules.into_iter().chain([IN_PROGRESS]) {
             let (event_type, source) = (&kind.event_type, kind.source.as_ref());
             let state = AlertState::Obsolete(None);

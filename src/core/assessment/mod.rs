@@ -22,6 +22,8 @@ pub(crate) struct Judgement<'a> {
     pub(crate) start: Start,
     /// After the end, those that it had then.
     pub(crate) alerts: Vec<EventAlert<'a>>,
+    /// The rules that match it, at its end if that is over.
+    rules: Vec<AlertRule>,
     /// When the event ended, or no longer named this VM.
     over_at: Option<Timestamp>,
     now: Moment,
@@ -31,10 +33,13 @@ pub(crate) fn judge(tracked: &TrackedEvent, now: Moment) -> Judgement<'_> {
     let left_at = tracked.left_at;
     let left_at = left_at.filter(|_| tracked.scope == EventScope::Other);
     let over_at = left_at.or(tracked.end.map(|end| end.at));
+    let at = over_at.map_or(now, |at| tracked.moment(at));
+    let rules = alerts::rules(&tracked.shown.kind(), tracked, at);
     Judgement {
         tracked,
         start: Start::of(tracked, now.wall),
-        alerts: alerts::alerts(tracked, over_at, now),
+        alerts: alerts::alerts(tracked, &rules, over_at, now),
+        rules,
         over_at,
         now,
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::{
     Judgement, Start,
     alerts::{
-        self, AlertRule, DEGRADED_HARDWARE, HARDWARE_FAILURE, STUCK, STUCK_AFTER, is_avoidable,
-        is_short, notice_seconds,
+        AlertRule, DEGRADED_HARDWARE, HARDWARE_FAILURE, STUCK, STUCK_AFTER, is_avoidable, is_short,
+        notice_seconds,
     },
 };
 use crate::{
@@ -82,51 +82,43 @@ impl Judgement<'_> {
 }
 
 struct Text<'a> {
+    judgement: &'a Judgement<'a>,
     tracked: &'a TrackedEvent,
     vm_name: Option<&'a str>,
     /// The identity of this VM, if the event names it. The VMs of an event are in one availability set or scale set.
     identity: Option<&'a Identity>,
-    start: Start,
     since: Timestamp,
-    is_over: bool,
-    rules: Vec<AlertRule>,
 }
 
 impl<'a> Text<'a> {
-    fn new(judgement: &Judgement<'a>, snapshot: &'a Snapshot) -> Self {
-        let &Judgement {
-            tracked,
-            over_at,
-            now,
-            ..
-        } = judgement;
-        let at = over_at.map_or(now, |at| tracked.moment(at));
-        let rules = alerts::rules(&tracked.shown.kind(), tracked, at);
-        let identity = snapshot.identity.as_deref();
-        let is_stuck = rules.contains(&STUCK);
+    fn new(judgement: &'a Judgement<'_>, snapshot: &'a Snapshot) -> Self {
+        let (tracked, over_at) = (judgement.tracked, judgement.over_at);
+        let is_stuck = judgement.rules.contains(&STUCK);
         let stuck_at = tracked.running_since().map(|at| at.after(STUCK_AFTER));
         let interruption = over_at.and(tracked.interruptions.last());
         let changes = [
-            Some(tracked.changed_at),
             over_at,
             interruption.map(|last| last.until),
             stuck_at.filter(|_| is_stuck),
         ];
         let steps = tracked.approval.shown().map(|(_, at)| at);
         let changes = changes.into_iter().flatten().chain(steps);
+        let identity = snapshot.identity.as_deref();
         Self {
+            judgement,
             tracked,
             vm_name: snapshot.vm_name.as_deref(),
             identity: identity.filter(|_| tracked.scope == EventScope::Own),
-            start: judgement.start,
-            since: changes.max().unwrap_or(now.wall),
-            is_over: over_at.is_some(),
-            rules,
+            since: changes.fold(tracked.changed_at, Ord::max),
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.judgement.over_at.is_some()
+    }
+
     fn has(&self, rule: AlertRule) -> bool {
-        self.rules.contains(&rule)
+        self.judgement.rules.contains(&rule)
     }
 
     fn is_user_initiated(&self) -> bool {
@@ -138,7 +130,7 @@ impl<'a> Text<'a> {
         let event = &self.tracked.shown;
         let event_type = label_value(event.event_type.as_str());
         let prefix = match self {
-            _ if self.has(STUCK) && !self.is_over => "Stuck: ",
+            _ if self.has(STUCK) && !self.is_over() => "Stuck: ",
             _ if self.is_user_initiated() => "User ",
             _ if self.has(HARDWARE_FAILURE) => "Hardware failure: ",
             _ if self.has(DEGRADED_HARDWARE) => "Degraded hardware: ",
@@ -165,7 +157,7 @@ impl<'a> Text<'a> {
             ""
         };
         let subject = format!("{what}{preposition} {who}{without}");
-        let subject = if self.tracked.scope == EventScope::Unknown && !self.is_over {
+        let subject = if self.tracked.scope == EventScope::Unknown && !self.is_over() {
             let this = label_value(self.vm_name.unwrap_or("this VM"));
             let what = if event.resources.is_some() {
                 subject
@@ -188,7 +180,7 @@ impl<'a> Text<'a> {
             EventScope::Own | EventScope::Other => "",
         };
         let waits = format!("{and} waits for an approval");
-        match self.start {
+        match self.judgement.start {
             Start::Never => String::new(),
             Start::Started(at) => format!(" in progress since {}", self.clock(at)),
             Start::Approved => " is approved, at any moment".to_owned(),
@@ -230,7 +222,7 @@ impl<'a> Text<'a> {
             ("When", self.when()),
             ("Duration", self.duration()),
             ("Outcome", self.end()),
-            (TO_DO, (!self.is_over).then(|| self.to_do())),
+            (TO_DO, (!self.is_over()).then(|| self.to_do())),
             ("Source", Some(label_value(source).into_owned())),
             ("Azure", azure),
             ("Event", Some(event.id.label().into_owned())),
@@ -299,8 +291,8 @@ impl<'a> Text<'a> {
         }
         let not_before = event.not_before.map(|at| self.clock(at));
         let any_moment = "at any moment";
-        match (self.start, not_before) {
-            (_, not_before) if self.is_over => not_before,
+        match (self.judgement.start, not_before) {
+            (_, not_before) if self.is_over() => not_before,
             (Start::Approved, _) => Some(format!("{any_moment}: it is approved")),
             (Start::MayBeApproved, _) => Some(format!("{any_moment}: it may be approved")),
             (Start::AboutToBeApproved, _) => Some("soon: it is about to be approved".to_owned()),
@@ -343,7 +335,7 @@ impl<'a> Text<'a> {
     /// How the event ended. `None` while it is pending.
     fn end(&self) -> Option<String> {
         let tracked = self.tracked;
-        if !self.is_over {
+        if !self.is_over() {
             return None;
         }
         // An event that has named this VM, and no longer does. One that never named it has an outcome like any other.
@@ -365,9 +357,9 @@ impl<'a> Text<'a> {
 
     fn to_do(&self) -> String {
         let event = &self.tracked.shown;
-        let is_started = matches!(self.start, Start::Started(_));
+        let is_started = matches!(self.judgement.start, Start::Started(_));
         let is_due_by_approval = matches!(
-            self.start,
+            self.judgement.start,
             Start::Approved | Start::MayBeApproved | Start::AboutToBeApproved
         );
         let impact = event.impact();
