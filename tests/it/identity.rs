@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::time::Clock;
-
 use crate::support::{
     FakeImds, Reply, ask_until, client_of,
     exporter::{Exporter, Metrics, settings},
@@ -17,17 +15,16 @@ const OWN_FREEZE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E0
 async fn the_newest_offered_version_of_instance_metadata_is_requested_instead_of_a_refused_one() {
     let imds = FakeImds::scripted([]).await;
     let mut client = client_of(&imds.base());
-    let clock = Clock::start();
     imds.identity(Reply::error("400 Bad Request", "api-version is invalid"));
-    let error = client.identify(clock).await.unwrap_err();
+    let error = client.identify().await.unwrap_err();
     assert!(error.message.contains("2021-02-01"), "{error}");
     assert!(!error.message.contains("classic"), "{error}");
     let offer = r#"{"error":"Bad request.","newest-versions":["2024-03-15","2025-04-07"]}"#;
     imds.identity(Reply::http("400 Bad Request", &[], offer));
-    let error = client.identify(clock).await.unwrap_err();
+    let error = client.identify().await.unwrap_err();
     assert!(error.message.contains("api-version 2025-04-07"), "{error}");
     imds.identity(Reply::ok(r#"{"name":"web_0"}"#));
-    client.identify(clock).await.unwrap();
+    client.identify().await.unwrap();
     let versions = imds.requests().into_iter().map(|request| {
         let (_, query) = request.target.split_once("?api-version=").unwrap();
         query.to_owned()

@@ -1,6 +1,6 @@
 //! The approval request of the IMDS client.
 
-use azure_scheduled_events_exporter::{event::EventId, time::Clock};
+use azure_scheduled_events_exporter::event::EventId;
 use serde_json::{Value, json};
 
 use crate::support::{DEADLINE, FakeImds, Reply, client_of, events::event, process::Process};
@@ -43,7 +43,7 @@ async fn an_id_cannot_break_out_of_the_body() {
     let mut client = client_of(&imds.base());
     let id = EventId::new("\"}],\"x\":\"\\");
     client
-        .approve(std::slice::from_ref(&id), None, DEADLINE, Clock::start())
+        .approve(std::slice::from_ref(&id), None, DEADLINE)
         .await
         .unwrap();
     let sent: Value = serde_json::from_str(&imds.requests()[0].body).unwrap();
@@ -66,7 +66,7 @@ async fn a_200_is_an_approval_with_any_body() {
     let mut client = client_of(&imds.base());
     for _ in 0..5 {
         client
-            .approve(&[EventId::new(ID)], None, DEADLINE, Clock::start())
+            .approve(&[EventId::new(ID)], None, DEADLINE)
             .await
             .unwrap();
     }

@@ -15,7 +15,7 @@ const NOTHING: &str = r#"{"DocumentIncarnation":1,"Events":[]}"#;
 const FREEZE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Tue, 17 Nov 2026 09:15:42 GMT","Description":"Host server is undergoing maintenance.","EventSource":"Platform","DurationInSeconds":9}]}"#;
 
 async fn poll(client: &mut Client) -> Result<Answer, RequestError> {
-    client.poll(DEADLINE, Clock::start()).await
+    client.poll(DEADLINE).await
 }
 
 fn document(answer: Result<Answer, RequestError>) -> Document {
@@ -38,7 +38,7 @@ async fn every_api_version_is_requested_by_name() {
         "2020-07-01",
     ] {
         let imds = FakeImds::of_version(version, Reply::ok(NOTHING)).await;
-        let mut client = Client::new(&endpoint(&imds.base(), version)).unwrap();
+        let mut client = Client::new(&endpoint(&imds.base(), version), Clock::start()).unwrap();
         assert_eq!(document(poll(&mut client).await).incarnation, Some(1));
     }
 }
@@ -53,7 +53,7 @@ async fn many_polls_use_one_connection_also_after_an_error_with_a_body() {
     poll(&mut client).await.unwrap_err();
     poll(&mut client).await.unwrap_err();
     document(poll(&mut client).await);
-    client.identify(Clock::start()).await.unwrap();
+    client.identify().await.unwrap();
     assert_eq!(imds.requests().len(), 5);
     assert_eq!(imds.connections(), 1);
 }
@@ -76,9 +76,9 @@ async fn requests_of_every_kind_start_at_least_200_ms_apart() {
     let mut client = client_of(&imds.base());
     let clock = Clock::start();
     let began = clock.now().monotonic;
-    client.identify(clock).await.unwrap();
+    client.identify().await.unwrap();
     for _ in 0..3 {
-        client.poll(DEADLINE, clock).await.unwrap();
+        client.poll(DEADLINE).await.unwrap();
     }
     let took = clock.now().monotonic - began;
     assert!(took >= Duration::from_millis(600), "{took:?}");

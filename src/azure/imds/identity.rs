@@ -13,10 +13,7 @@ use super::{
 };
 use crate::{
     azure::{document::ParseError, event::is_same_vm},
-    base::{
-        backoff::exponential,
-        time::{Clock, MonotonicTime},
-    },
+    base::{backoff::exponential, time::MonotonicTime},
 };
 
 /// Short, since polling waits for it.
@@ -93,8 +90,8 @@ impl Identity {
 }
 
 impl Client {
-    pub async fn identify(&mut self, clock: Clock) -> Result<Identity, RequestError> {
-        let body = self.request_compute(TIMEOUT, clock).await?;
+    pub async fn identify(&mut self) -> Result<Identity, RequestError> {
+        let body = self.request_compute(TIMEOUT).await?;
         let identity = parse(&body)
             .map_err(|error| request_error::parse(&error, "instance metadata", &body))?;
         self.has_read_metadata = true;

@@ -59,6 +59,7 @@ const MAX_EMPTY_GAP: Duration = Duration::from_secs(30);
 pub struct Client {
     connection: ImdsConnection,
     endpoint: Endpoint,
+    clock: Clock,
     /// The `ETag` of the last document.
     etag: Option<HeaderValue>,
     /// The body of the last document; empty if it is too long.
@@ -72,10 +73,11 @@ pub struct Client {
 
 impl Client {
     /// A rustls crypto provider must be installed in the process.
-    pub fn new(endpoint: &Endpoint) -> Result<Self, EndpointError> {
+    pub fn new(endpoint: &Endpoint, clock: Clock) -> Result<Self, EndpointError> {
         Ok(Self {
             connection: ImdsConnection::new(endpoint)?,
             endpoint: endpoint.clone(),
+            clock,
             etag: None,
             body: Vec::new(),
             empty_bodies: None,
@@ -91,10 +93,10 @@ impl Client {
         self.body = Vec::new();
     }
 
-    pub async fn poll(&mut self, timeout: Duration, clock: Clock) -> Result<Answer, RequestError> {
-        let answer = self.request_document(timeout, clock).await;
+    pub async fn poll(&mut self, timeout: Duration) -> Result<Answer, RequestError> {
+        let answer = self.request_document(timeout).await;
         let Some(answer) = answer.transpose() else {
-            return self.accept_empty_body(clock.now().monotonic);
+            return self.accept_empty_body(self.clock.now().monotonic);
         };
         self.empty_bodies = None;
         self.has_read_events |= answer.is_ok();
@@ -130,7 +132,6 @@ impl Client {
         ids: &[EventId],
         incarnation: Option<i64>,
         timeout: Duration,
-        clock: Clock,
     ) -> Result<(), RequestError> {
         let requests = ids.iter().map(|id| json!({ "EventId": id.as_str() }));
         let requests: Vec<_> = requests.collect();
@@ -146,13 +147,13 @@ impl Client {
         *request.body_mut() = Full::from(body.to_string());
         let json = HeaderValue::from_static("application/json");
         request.headers_mut().insert(header::CONTENT_TYPE, json);
-        let response = self.send(request, timeout, clock).await?;
+        let response = self.send(request, timeout).await?;
         let (parts, body) = response.into_parts();
         // The content is undocumented; reading it makes the connection reusable.
         let body = error_body(body).await;
         match parts.status {
             StatusCode::OK => Ok(()),
-            _ => Err(self.classify(&parts, &body, RequestKind::Approval, clock)),
+            _ => Err(self.classify(&parts, &body, RequestKind::Approval)),
         }
     }
 
@@ -160,14 +161,13 @@ impl Client {
     async fn request_document(
         &mut self,
         timeout: Duration,
-        clock: Clock,
     ) -> Result<Option<Answer>, RequestError> {
         let mut request = self.connection.request(&self.endpoint.events);
         if let Some(etag) = &self.etag {
             let headers = request.headers_mut();
             headers.insert(header::IF_NONE_MATCH, etag.clone());
         }
-        let response = self.send(request, timeout, clock).await?;
+        let response = self.send(request, timeout).await?;
         let (mut parts, body) = response.into_parts();
         match parts.status {
             StatusCode::OK => {}
@@ -176,10 +176,10 @@ impl Client {
             }
             _ => {
                 let body = error_body(body).await;
-                return Err(self.classify(&parts, &body, RequestKind::Events, clock));
+                return Err(self.classify(&parts, &body, RequestKind::Events));
             }
         }
-        let mut body = self.read(body, timeout, clock).await?;
+        let mut body = self.read(body, timeout).await?;
         if body.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -204,17 +204,13 @@ impl Client {
 
     /// The instance metadata of this VM. If IMDS refuses their version and offers others, the newest of these is
     /// requested from now on.
-    async fn request_compute(
-        &mut self,
-        timeout: Duration,
-        clock: Clock,
-    ) -> Result<Vec<u8>, RequestError> {
+    async fn request_compute(&mut self, timeout: Duration) -> Result<Vec<u8>, RequestError> {
         let mut may_change_version = true;
         loop {
             let request = self.connection.request(&self.endpoint.compute);
-            let response = self.send(request, timeout, clock).await?;
+            let response = self.send(request, timeout).await?;
             if response.status() == StatusCode::OK {
-                return self.read(response.into_body(), timeout, clock).await;
+                return self.read(response.into_body(), timeout).await;
             }
             let (parts, body) = response.into_parts();
             let body = error_body(body).await;
@@ -224,23 +220,23 @@ impl Client {
             if !offered.is_some_and(|offered| self.endpoint.set_instance_version(offered)) {
                 let version = &self.endpoint.instance_version;
                 let request = RequestKind::InstanceMetadata { version };
-                return Err(self.classify(&parts, &body, request, clock));
+                return Err(self.classify(&parts, &body, request));
             }
         }
     }
 
-    fn classify(
-        &self,
-        response: &Parts,
-        body: &[u8],
-        request: RequestKind<'_>,
-        clock: Clock,
-    ) -> RequestError {
+    fn classify(&self, response: &Parts, body: &[u8], request: RequestKind<'_>) -> RequestError {
         let has_succeeded = match request {
             RequestKind::Events | RequestKind::Approval => self.has_read_events,
             RequestKind::InstanceMetadata { .. } => self.has_read_metadata,
         };
-        request_error::status(response, body, request, has_succeeded, clock.now().wall)
+        request_error::status(
+            response,
+            body,
+            request,
+            has_succeeded,
+            self.clock.now().wall,
+        )
     }
 
     /// Sends a request. A GET is repeated once if IMDS closes the kept connection without an answer (RFC 9110, section
@@ -249,13 +245,12 @@ impl Client {
         &mut self,
         request: OutgoingRequest,
         timeout: Duration,
-        clock: Clock,
     ) -> Result<Response<Incoming>, RequestError> {
         let again = (request.method() == Method::GET).then(|| request.clone());
-        let sent = self.send_once(request, timeout, clock).await;
+        let sent = self.send_once(request, timeout).await;
         match again {
             Some(request) if sent.is_err() && self.connection.was_outdated => {
-                self.send_once(request, timeout, clock).await
+                self.send_once(request, timeout).await
             }
             _ => sent,
         }
@@ -266,9 +261,8 @@ impl Client {
         &mut self,
         request: OutgoingRequest,
         timeout: Duration,
-        clock: Clock,
     ) -> Result<Response<Incoming>, RequestError> {
-        let since = self.since_last_start(clock);
+        let since = self.since_last_start();
         let delay = since.map_or(Duration::ZERO, |since| {
             MIN_REQUEST_INTERVAL.saturating_sub(since)
         });
@@ -276,7 +270,7 @@ impl Client {
         if !delay.is_zero() {
             sleep(delay).await;
         }
-        self.last_start = Some(clock.now().monotonic);
+        self.last_start = Some(self.clock.now().monotonic);
         let sent = tokio::time::timeout(timeout, self.connection.send(request)).await;
         let response = sent.unwrap_or_else(|_| Err(self.timeout_error(timeout)))?;
         if response.status() == StatusCode::MISDIRECTED_REQUEST {
@@ -286,21 +280,16 @@ impl Client {
     }
 
     /// Reads the body of the last response within what remains of `timeout`.
-    async fn read(
-        &mut self,
-        body: Incoming,
-        timeout: Duration,
-        clock: Clock,
-    ) -> Result<Vec<u8>, RequestError> {
-        let since = self.since_last_start(clock).unwrap_or_default();
+    async fn read(&mut self, body: Incoming, timeout: Duration) -> Result<Vec<u8>, RequestError> {
+        let since = self.since_last_start().unwrap_or_default();
         let left = timeout.saturating_sub(since);
         let read = tokio::time::timeout(left, read_body(body, MAX_BODY_BYTES)).await;
         read.unwrap_or_else(|_| Err(self.timeout_error(timeout)))
     }
 
-    fn since_last_start(&self, clock: Clock) -> Option<Duration> {
+    fn since_last_start(&self) -> Option<Duration> {
         let last_start = self.last_start?;
-        Some(clock.now().monotonic - last_start)
+        Some(self.clock.now().monotonic - last_start)
     }
 
     fn timeout_error(&self, timeout: Duration) -> RequestError {
@@ -323,7 +312,11 @@ mod tests {
             .install_default()
             .ok();
         let version = ApiVersion::parse("2020-07-01").unwrap();
-        Client::new(&Endpoint::new("http://127.0.0.1:9", &version).unwrap()).unwrap()
+        Client::new(
+            &Endpoint::new("http://127.0.0.1:9", &version).unwrap(),
+            Clock::start(),
+        )
+        .unwrap()
     }
 
     fn accept_empty_body(client: &mut Client, second: u64) -> Result<Answer, RequestError> {
@@ -355,7 +348,7 @@ mod tests {
         assert!(client.body.is_empty(), "the old document is news");
         accept_empty_body(&mut client, 61).unwrap();
 
-        let refused = client.poll(Duration::from_secs(5), Clock::start()).await;
+        let refused = client.poll(Duration::from_secs(5)).await;
         assert!(refused.unwrap_err().is_unsent);
         accept_empty_body(&mut client, 62).expect_err("the minute restarts");
     }

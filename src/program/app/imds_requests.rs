@@ -158,17 +158,17 @@ impl ImdsRequests {
             let took = || elapsed(began, clock.now());
             let input = match next {
                 ImdsRequest::Identify => Input::Identified {
-                    result: client.identify(clock).await,
+                    result: client.identify().await,
                     took: took(),
                 },
                 ImdsRequest::Poll { .. } => Input::Polled {
-                    result: client.poll(timeout, clock).await,
+                    result: client.poll(timeout).await,
                     took: took(),
                     late,
                 },
                 ImdsRequest::Approve(ids) => Input::ApprovalSent {
                     // Only the preview's approvals name an incarnation, and no policy approves its events.
-                    result: client.approve(&ids, None, timeout, clock).await,
+                    result: client.approve(&ids, None, timeout).await,
                     took: took(),
                     ids,
                 },

@@ -68,7 +68,7 @@ pub async fn run(
     clock: Clock,
     stop: impl Future<Output = ()>,
 ) -> Result<(), CommandError> {
-    let client = Client::new(&config.imds.endpoint)?;
+    let client = Client::new(&config.imds.endpoint, clock)?;
     log_start(&config);
     let limits = server_limits(listeners.len(), config.alertmanagers.len());
     let mut tasks = Tasks::new();

@@ -91,9 +91,7 @@ async fn send(
     let ids: Vec<_> = events.iter().map(|event| event.id.clone()).collect();
     let mut may_be_approved = false;
     loop {
-        let sent = query
-            .client
-            .approve(&ids, incarnation, timeout, query.clock);
+        let sent = query.client.approve(&ids, incarnation, timeout);
         let Err(cause) = sent.await else {
             return Ok(());
         };

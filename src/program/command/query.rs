@@ -31,10 +31,11 @@ pub(super) struct Query {
 impl Query {
     pub(super) fn new(flags: &ImdsFlags) -> Result<Self, CommandError> {
         let settings = ImdsSettings::new(flags)?;
+        let clock = Clock::start();
         Ok(Self {
-            client: Client::new(&settings.endpoint)?,
+            client: Client::new(&settings.endpoint, clock)?,
             settings,
-            clock: Clock::start(),
+            clock,
         })
     }
 
@@ -68,7 +69,7 @@ impl Query {
         let began = self.clock.now();
         let mut vm = Snapshot::empty(self.settings.vm_name.clone(), began);
         loop {
-            let error = match self.client.identify(self.clock).await {
+            let error = match self.client.identify().await {
                 Ok(identity) => {
                     vm.vm_name.get_or_insert_with(|| Arc::from(&*identity.name));
                     vm.identity = Some(Arc::new(identity));
@@ -93,7 +94,7 @@ impl Query {
         let began = self.clock.now();
         let mut timeout = self.settings.timeout;
         let answer = loop {
-            let error = match self.client.poll(timeout, self.clock).await {
+            let error = match self.client.poll(timeout).await {
                 Ok(answer) => break answer,
                 Err(error) => error,
             };

@@ -6,7 +6,7 @@ mod transport;
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{FailureReason, RequestError, time::Clock};
+use azure_scheduled_events_exporter::{FailureReason, RequestError};
 
 use crate::support::{DEADLINE, FakeImds, Reply, client_of};
 
@@ -15,7 +15,7 @@ const LOGIN_PAGE: &str = "\n<!DOCTYPE html><html><body>Please log in</body></htm
 
 async fn poll_error(imds: &FakeImds, timeout: Duration) -> RequestError {
     let mut client = client_of(&imds.base());
-    match client.poll(timeout, Clock::start()).await {
+    match client.poll(timeout).await {
         Err(error) => error,
         Ok(answer) => panic!("not an error: {answer:?}"),
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use azure_scheduled_events_exporter::{FailureReason, event::EventId, time::Clock};
+use azure_scheduled_events_exporter::{FailureReason, event::EventId};
 use tokio::net::TcpListener;
 
 use super::{LOGIN_PAGE, NOTHING, check, poll_error};
@@ -115,11 +115,10 @@ async fn a_refusal_is_explained_by_its_situation() {
         let known = was_read.then(|| Reply::ok(NOTHING));
         let imds = FakeImds::scripted(known.into_iter().chain([refusal])).await;
         let mut client = client_of(&imds.base());
-        let clock = Clock::start();
         if was_read {
-            client.poll(DEADLINE, clock).await.unwrap();
+            client.poll(DEADLINE).await.unwrap();
         }
-        let message = client.poll(DEADLINE, clock).await.unwrap_err().to_string();
+        let message = client.poll(DEADLINE).await.unwrap_err().to_string();
         assert!(
             message.contains(has) && !message.contains(lacks),
             "{message}"
@@ -138,9 +137,7 @@ async fn the_answer_to_an_approval_is_not_explained_as_one_to_a_get() {
     ] {
         let imds = FakeImds::scripted([Reply::http(status, &[], "")]).await;
         let id = EventId::new("7B1E04C9-52DA-4F6E-9C38-A40D7E91B265");
-        let approved = client_of(&imds.base())
-            .approve(&[id], None, DEADLINE, Clock::start())
-            .await;
+        let approved = client_of(&imds.base()).approve(&[id], None, DEADLINE).await;
         let message = approved.unwrap_err().to_string();
         assert!(message.contains(has), "{message}");
         for lacks in ["api-version", "Azure VM", "before"] {
@@ -166,10 +163,9 @@ async fn a_closed_connection_after_a_refusal_costs_no_failure_of_the_next_poll()
         .flat_map(|status| [from_guest_proxy_agent(status), Reply::ok(NOTHING)]);
     let imds = FakeImds::scripted(script).await;
     let mut client = client_of(&imds.base());
-    let clock = Clock::start();
     for status in statuses {
-        client.poll(DEADLINE, clock).await.unwrap_err();
-        let next = client.poll(DEADLINE, clock).await;
+        client.poll(DEADLINE).await.unwrap_err();
+        let next = client.poll(DEADLINE).await;
         assert!(next.is_ok(), "after {status}: {next:?}");
     }
     assert_eq!(imds.connections(), 5);
@@ -181,11 +177,10 @@ async fn a_421_is_followed_by_a_new_connection() {
     let misdirected = || Reply::http("421 Misdirected Request", &[], "");
     let imds = FakeImds::scripted([misdirected(), misdirected(), Reply::ok(NOTHING)]).await;
     let mut client = client_of(&imds.base());
-    let clock = Clock::start();
     for _ in 0..2 {
-        client.poll(DEADLINE, clock).await.unwrap_err();
+        client.poll(DEADLINE).await.unwrap_err();
     }
-    client.poll(DEADLINE, clock).await.unwrap();
+    client.poll(DEADLINE).await.unwrap();
     assert_eq!(imds.connections(), 3);
 }
 

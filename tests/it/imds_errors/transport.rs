@@ -41,7 +41,7 @@ async fn a_connection_without_a_response_differs_from_no_connection() {
 
     let refusing = RefusingPort::reserve();
     let error = client_of(&refusing.base())
-        .poll(DEADLINE, Clock::start())
+        .poll(DEADLINE)
         .await
         .unwrap_err();
     assert_eq!(error.reason, Connect, "{error}");
@@ -62,9 +62,9 @@ async fn a_connection_that_is_not_opened_in_time_differs_from_no_response() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let tls = format!("https://{}", silent.local_addr().unwrap());
     for base in [imds.base(), tls] {
-        let mut client = Client::new(&endpoint(&base, API_VERSION)).unwrap();
+        let mut client = Client::new(&endpoint(&base, API_VERSION), Clock::start()).unwrap();
         let limit = Duration::from_millis(300);
-        let error = client.poll(limit, Clock::start()).await.unwrap_err();
+        let error = client.poll(limit).await.unwrap_err();
         assert_eq!(error.reason, FailureReason::Timeout, "{error}");
         assert!(error.is_unsent, "{error}");
     }
@@ -80,10 +80,10 @@ async fn a_get_on_a_kept_connection_that_is_closed_without_a_byte_is_repeated_on
     let mut client = client_of(&imds.base());
     let clock = Clock::start();
     for _ in 0..3 {
-        client.poll(DEADLINE, clock).await.unwrap();
+        client.poll(DEADLINE).await.unwrap();
     }
     let began = clock.now().monotonic;
-    let error = client.poll(DEADLINE, clock).await.unwrap_err();
+    let error = client.poll(DEADLINE).await.unwrap_err();
     assert_eq!(error.reason, FailureReason::Connect, "{error}");
     let took = clock.now().monotonic - began;
     assert!(
@@ -98,11 +98,8 @@ async fn a_get_on_a_kept_connection_that_is_closed_without_a_byte_is_repeated_on
 async fn an_approval_is_not_repeated() {
     let imds = FakeImds::scripted([Reply::ok(NOTHING), Reply::raw("").then_close()]).await;
     let mut client = client_of(&imds.base());
-    let clock = Clock::start();
-    client.poll(DEADLINE, clock).await.unwrap();
-    let approved = client
-        .approve(&[EventId::new("a")], None, DEADLINE, clock)
-        .await;
+    client.poll(DEADLINE).await.unwrap();
+    let approved = client.approve(&[EventId::new("a")], None, DEADLINE).await;
     assert!(!approved.unwrap_err().is_unsent);
 }
 
@@ -141,12 +138,9 @@ async fn a_late_response_is_not_matched_with_the_next_poll() {
     let imds =
         FakeImds::scripted([late.after(Duration::from_millis(600)), Reply::ok(NOTHING)]).await;
     let mut client = client_of(&imds.base());
-    let error = client
-        .poll(Duration::from_millis(300), Clock::start())
-        .await
-        .unwrap_err();
+    let error = client.poll(Duration::from_millis(300)).await.unwrap_err();
     assert_eq!(error.reason, FailureReason::Timeout);
-    let Ok(Answer::Document { document, .. }) = client.poll(DEADLINE, Clock::start()).await else {
+    let Ok(Answer::Document { document, .. }) = client.poll(DEADLINE).await else {
         panic!("the second poll failed");
     };
     assert_eq!(document.incarnation, Some(1));
@@ -168,12 +162,12 @@ async fn plain_http_behind_https_fails_as_tls() {
         drop(second);
         first
     });
-    let mut client = Client::new(&endpoint(&base, API_VERSION))
+    let mut client = Client::new(&endpoint(&base, API_VERSION), Clock::start())
         .expect("this test needs certificate authorities: apt-get install ca-certificates");
-    let error = client.poll(DEADLINE, Clock::start()).await.unwrap_err();
+    let error = client.poll(DEADLINE).await.unwrap_err();
     assert_eq!(error.reason, FailureReason::Tls, "{error}");
     assert!(error.to_string().contains("plain http"), "{error}");
-    let error = client.poll(DEADLINE, Clock::start()).await.unwrap_err();
+    let error = client.poll(DEADLINE).await.unwrap_err();
     assert_eq!(error.reason, FailureReason::Tls, "{error}");
     answering.await.unwrap();
 }

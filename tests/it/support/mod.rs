@@ -29,6 +29,7 @@ use std::{fmt, net::SocketAddr, time::Duration};
 use azure_scheduled_events_exporter::{
     api_version::ApiVersion,
     imds::{Client, Endpoint},
+    time::Clock,
 };
 
 /// Bounds the wait for anything, on a busy machine too.
@@ -44,7 +45,7 @@ pub(crate) fn endpoint(base: &str, version: &str) -> Endpoint {
 /// The exporter's IMDS client for an address.
 pub(crate) fn client_of(base: &str) -> Client {
     install_cryptography();
-    Client::new(&endpoint(base, API_VERSION)).unwrap()
+    Client::new(&endpoint(base, API_VERSION), Clock::start()).unwrap()
 }
 
 /// Installs the crypto provider, as `main` does; without effect when called again.
