@@ -39,7 +39,7 @@ pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> 
     }
     let chosen = chosen(&document, flags, &vm)?;
     if chosen.is_empty() {
-        let text = nothing_to_approve(&document, query.clock.now().wall);
+        let text = nothing_to_approve(&document);
         if flags.query.output == Output::Table {
             return Ok(text);
         }
@@ -280,9 +280,9 @@ fn sentence(event: &Event, outcome: ApproveOutcome) -> String {
     format!("{}\n", sanitize(&result))
 }
 
-fn nothing_to_approve(document: &Document, now: Timestamp) -> String {
-    if let Some(text) = query::no_events_yet(document, now) {
-        return text;
+fn nothing_to_approve(document: &Document) -> String {
+    if document.has_no_events() {
+        return query::NO_EVENTS.to_owned();
     }
     let unread = document.unreadable.entries
         + document

@@ -3,7 +3,6 @@
 use std::{fmt::Write as _, time::Duration};
 
 use serde::Serialize;
-use tracing::info;
 
 use super::query::{self, Query};
 use crate::{
@@ -46,24 +45,22 @@ pub(super) async fn run(flags: &QueryFlags) -> Result<String, CommandError> {
     let doubts = doubts.map(|doubt| format!("Note: {}.\n", sanitize(&doubt)));
     match flags.output {
         Output::Table => {
-            let table = || table(&document, &vm, now);
-            let text = query::no_events_yet(&document, now).unwrap_or_else(table);
+            let text = if document.has_no_events() {
+                query::NO_EVENTS.to_owned()
+            } else {
+                table(&document, &vm, now)
+            };
             Ok(text + &doubts.collect::<String>())
         }
         Output::Json => {
             doubts.for_each(|doubt| logs::print_stderr(&doubt));
-            let until = query::warming_up_until(&document, now);
-            if let Some(until) = until {
-                info!(
-                    until = until.rfc3339(),
-                    "no events yet: they may take five minutes to appear if no client has polled for a day"
-                );
+            if document.has_no_events() {
+                logs::print_stderr(query::NO_EVENTS);
             }
             json::to_text(&Listing {
                 document_incarnation: document.incarnation,
                 unreadable_entries: document.unreadable.entries,
-                warming_up: until.is_some(),
-                warming_up_until: until.map(Timestamp::rfc3339_millis),
+                warming_up: None,
                 events: document.events.iter().map(AzureForm).collect(),
             })
             .map_err(|error| CommandError::new(error.to_string()))
@@ -76,9 +73,8 @@ struct Listing<'a> {
     document_incarnation: Option<i64>,
     /// Entries of `Events` that could not be read; each may be an event.
     unreadable_entries: usize,
-    /// As in `/api/v1/events`.
-    warming_up: bool,
-    warming_up_until: Option<String>,
+    /// Known to the exporter only, in `/api/v1/events`.
+    warming_up: Option<bool>,
     events: Vec<AzureForm<'a>>,
 }
 

@@ -11,8 +11,8 @@ use crate::{
         event::VmNames,
         imds::Client,
     },
-    base::time::{Clock, Moment, Timestamp},
-    core::{engine::log_anomaly, lifecycle::WARM_UP, snapshot::Snapshot},
+    base::time::{Clock, Moment},
+    core::{engine::log_anomaly, snapshot::Snapshot},
     program::{CommandError, cli::ImdsFlags, config::ImdsSettings, logs},
 };
 
@@ -20,6 +20,10 @@ const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
 /// The delay before a repeated request without `Retry-After`.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const NOTICE_DELAY: Duration = Duration::from_secs(2);
+
+/// What a document without events means: when Scheduled Events was enabled is not known.
+pub(super) const NO_EVENTS: &str =
+    "No events yet: they may take five minutes to appear after the first request of any client.\n";
 
 /// A client of IMDS for one command.
 pub(super) struct Query {
@@ -159,17 +163,5 @@ pub(super) fn contradiction(vm: &Snapshot) -> Option<String> {
     Some(format!(
         "--vm.name is {vm_name:?}, but instance metadata name this VM {name:?}: events with either name are this VM's, \
          and nothing is approved; correct --vm.name, or omit it"
-    ))
-}
-
-/// Until when events may be missing from a document without any, since the request for it may have enabled the feature.
-pub(super) fn warming_up_until(document: &Document, now: Timestamp) -> Option<Timestamp> {
-    document.has_no_events().then(|| now.after(WARM_UP))
-}
-
-pub(super) fn no_events_yet(document: &Document, now: Timestamp) -> Option<String> {
-    let until = warming_up_until(document, now)?.time_of_day();
-    Some(format!(
-        "No events yet; they may take until {until} to appear if no client has polled Scheduled Events here for a day.\n"
     ))
 }
