@@ -11,11 +11,7 @@ use std::{
     io::{self, ErrorKind},
 };
 
-use crate::{
-    azure::imds::EndpointError,
-    outputs::{alertmanager::TargetError, state},
-    program::cli::EXIT_USAGE,
-};
+use crate::{azure::imds::EndpointError, outputs::state, program::cli::EXIT_USAGE};
 
 /// Names the flag or the cause.
 #[derive(Debug, thiserror::Error)]
@@ -75,12 +71,6 @@ impl From<EndpointError> for CommandError {
             EndpointError::Thread(cause) => Self::thread("resolves host names")(cause),
             error => Self::usage(format!("--imds.url: {error}")),
         }
-    }
-}
-
-impl From<TargetError> for CommandError {
-    fn from(error: TargetError) -> Self {
-        Self::usage(error.to_string())
     }
 }
 

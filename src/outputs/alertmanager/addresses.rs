@@ -19,10 +19,7 @@ use tracing::{
     info, warn,
 };
 
-use super::{
-    posted_alert::ClockDifference,
-    target::{Target, TargetError},
-};
+use super::{posted_alert::ClockDifference, target::Target};
 use crate::{
     base::{
         log_id,
@@ -82,7 +79,7 @@ impl Addresses {
         worker: Worker,
         clock: Clock,
         counters: Arc<OutputCounters>,
-    ) -> Result<Self, TargetError> {
+    ) -> Result<Self, String> {
         let name = target.alerts.domain().map(str::to_owned);
         let name = name.filter(|_| proxy::of(&target.alerts).is_none());
         let client = target.client(Resolver::System(worker.clone()))?;
@@ -341,8 +338,7 @@ impl Addresses {
                 .worker
                 .run_while_awaited(move || target.client(resolver));
             let made = made.await.ok_or("earlier reads of its files hang")?;
-            let client = made.map_err(|error| error.to_string())?;
-            self.peers.lock().insert(Some(*address), (client, 0.0));
+            self.peers.lock().insert(Some(*address), (made?, 0.0));
         }
         let mut peers = self.peers.lock();
         peers.retain(|address, _| addresses.contains(address));

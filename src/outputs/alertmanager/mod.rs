@@ -28,7 +28,7 @@ use tracing::{info, warn};
 use self::addresses::{Addresses, Answer, retry_after};
 pub use self::{
     posted_alert::{ClockDifference, json},
-    target::{PushTiming, Target, TargetError},
+    target::{PushTiming, Target},
 };
 pub use crate::http::client::{
     Credentials,
@@ -79,7 +79,7 @@ impl AlertPusher {
         worker: Worker,
         clock: Clock,
         counters: Arc<OutputCounters>,
-    ) -> Result<Self, TargetError> {
+    ) -> Result<Self, String> {
         Ok(Self {
             addresses: Arc::new(Addresses::new(target, worker, clock, counters)?),
             pushed: HashMap::new(),

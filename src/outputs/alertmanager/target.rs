@@ -24,11 +24,6 @@ const FILE_FLAGS: [&str; 3] = [
     "--alertmanager.key-file",
 ];
 
-/// Why an Alertmanager can never be reached: one line that names flag or variable, value and remedy.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct TargetError(pub(crate) String);
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
     /// Its URL for messages and metrics, without secrets; with a number if another one has the same.
@@ -84,9 +79,9 @@ impl Target {
     /// Makes the Alertmanager of a base URL such as `http://alertmanager:9093`, with or without a path before `/api`.
     ///
     /// # Errors
-    /// When it is not such a URL.
-    pub fn new(base: &str) -> Result<Self, TargetError> {
-        let error = |why: String| TargetError(format!("--alertmanager.url: {why}"));
+    /// When it is not such a URL: one line that names flag, value and remedy.
+    pub fn new(base: &str) -> Result<Self, String> {
+        let error = |why: String| format!("--alertmanager.url: {why}");
         let remedies = BaseRemedies {
             form: "write it as http://HOST:9093",
             credentials: "every user of this VM could read them, use --alertmanager.basic-auth-file",
@@ -123,14 +118,14 @@ impl Target {
     }
 
     /// Unlike IMDS, an Alertmanager may be behind a proxy: proxies of the environment are used.
-    pub(super) fn client(&self, resolver: Resolver) -> Result<reqwest::Client, TargetError> {
+    pub(super) fn client(&self, resolver: Resolver) -> Result<reqwest::Client, String> {
         if let Some(credentials) = &self.credentials {
             let flag = match credentials {
                 Credentials::Basic(_) => "--alertmanager.basic-auth-file",
                 Credentials::Bearer(_) => "--alertmanager.bearer-token-file",
             };
             let header = credentials.header();
-            header.map_err(|why| TargetError(format!("{flag}: {why}")))?;
+            header.map_err(|why| format!("{flag}: {why}"))?;
         }
         let options = ClientOptions {
             url: &self.alerts,
@@ -141,7 +136,7 @@ impl Target {
             is_http2: false,
             connect_timeout: CONNECT_TIMEOUT,
         };
-        build_client(options).map_err(TargetError)
+        build_client(options)
     }
 }
 
@@ -190,7 +185,7 @@ mod tests {
             ("http://127.0.0.1:9093/api/v2/status/", "before /api"),
             ("http://127.0.0.1:9093/api/", "before /api"),
         ] {
-            let error = Target::new(base).unwrap_err().to_string();
+            let error = Target::new(base).unwrap_err();
             assert!(error.contains(expected), "{base}: {error}");
             assert!(
                 !error.contains("secret") && !error.contains("s3cr3t"),

@@ -113,7 +113,8 @@ pub(super) fn push_alerts(
     for target in targets {
         let worker =
             Worker::start("alertmanager").map_err(CommandError::thread("pushes alerts"))?;
-        let pusher = AlertPusher::new(target, worker, clock, Arc::clone(counters))?;
+        let pusher = AlertPusher::new(target, worker, clock, Arc::clone(counters))
+            .map_err(CommandError::usage)?;
         tasks.spawn_output(
             "alert push",
             pusher.run(snapshots.clone(), tasks.stop.clone()),

@@ -123,7 +123,7 @@ pub(super) fn alertmanagers(flags: &AlertmanagerFlags) -> Result<Vec<Target>, Co
         .or(flags.bearer_token_file.clone().map(Credentials::Bearer));
     let mut named = BTreeMap::new();
     let target = |url: &String| {
-        let mut target = Target::new(url)?;
+        let mut target = Target::new(url).map_err(CommandError::usage)?;
         let number = named.entry(target.name.clone()).or_insert(0);
         *number += 1;
         if *number > 1 {
