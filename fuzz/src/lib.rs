@@ -156,7 +156,7 @@ pub fn environment(text: &[u8]) {
             assert!(settings.ignored.iter().all(|message| is_one_line(message)));
         }
         Ok(None) => {}
-        Err(error) => assert!(is_one_line(&error.to_string())),
+        Err(error) => assert!(is_one_line(&error)),
     }
 }
 

@@ -69,7 +69,7 @@ impl From<EndpointError> for CommandError {
     fn from(error: EndpointError) -> Self {
         match error {
             EndpointError::Thread(cause) => Self::thread("resolves host names")(cause),
-            error => Self::usage(format!("--imds.url: {error}")),
+            EndpointError::Address(problem) => flag_error("imds.url", problem),
         }
     }
 }

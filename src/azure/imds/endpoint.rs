@@ -17,12 +17,6 @@ const INSTANCE_VERSION: &str = "2021-02-01";
 pub enum EndpointError {
     #[error("{0}")]
     Address(String),
-    /// For `https`, where the system has no certificate authorities.
-    #[error(
-        "cannot create a client for {address}: {cause}; an https address needs the system's certificate authorities \
-         (package ca-certificates, or SSL_CERT_FILE)"
-    )]
-    Client { address: String, cause: String },
     /// The thread that resolves host names.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),

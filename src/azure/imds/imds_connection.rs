@@ -57,9 +57,13 @@ impl ImdsConnection {
         let builder = if endpoint.is_https() {
             builder
                 .try_with_platform_verifier()
-                .map_err(|error| EndpointError::Client {
-                    address: endpoint.base().to_owned(),
-                    cause: root_cause(&error),
+                .map_err(|error| {
+                    EndpointError::Address(format!(
+                        "cannot create a client for {}: {}; an https address needs the system's certificate \
+                         authorities (package ca-certificates, or SSL_CERT_FILE)",
+                        endpoint.base(),
+                        root_cause(&error)
+                    ))
                 })?
         } else {
             let tls = ClientConfig::builder().with_root_certificates(RootCertStore::empty());

@@ -213,11 +213,10 @@ impl Directory {
 }
 
 impl Drop for Directory {
+    /// Windows may keep the lock of a closed file for a while
+    /// (<https://learn.microsoft.com/windows/win32/api/fileapi/nf-fileapi-lockfileex#remarks>).
     fn drop(&mut self) {
-        if let Some(lock) = &self.lock {
-            // Closing the file releases the lock in any case.
-            lock.unlock().ok();
-        }
+        self.lock.as_ref().map(File::unlock);
     }
 }
 

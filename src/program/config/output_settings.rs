@@ -51,7 +51,7 @@ pub(super) fn otlp() -> Result<Option<OtlpSettings>, CommandError> {
     }
     // Only an unset variable is an error here.
     let settings = OtlpSettings::from_env(|name| env::var(name).ok());
-    settings.map_err(|error| CommandError::usage(error.to_string()))
+    settings.map_err(CommandError::usage)
 }
 
 /// Refuses flags that have no effect with this version of the API.

@@ -71,18 +71,12 @@ pub struct ExporterSettings {
     pub files: TlsFiles,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct OtlpConfigError(String);
-
 impl OtlpSettings {
     /// `None` if nothing is exported and no variable is ignored.
     ///
     /// # Errors
     /// When a variable of a signal that is exported is invalid, and the export could not work without it.
-    pub fn from_env(
-        lookup: impl Fn(&str) -> Option<String>,
-    ) -> Result<Option<Self>, OtlpConfigError> {
+    pub fn from_env(lookup: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let mut variables = Variables {
             lookup,
             ignored: Vec::new(),
@@ -203,7 +197,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         }))
     }
 
-    fn exporter(&mut self, signal: Signal) -> Result<Option<ExporterSettings>, OtlpConfigError> {
+    fn exporter(&mut self, signal: Signal) -> Result<Option<ExporterSettings>, String> {
         let protocol = self.otlp(signal, "PROTOCOL");
         let Some(endpoint) = self.endpoint_if_exported(signal, protocol.as_ref())? else {
             return Ok(None);
@@ -229,7 +223,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         &mut self,
         signal: Signal,
         protocol: Option<&(String, String)>,
-    ) -> Result<Option<Url>, OtlpConfigError> {
+    ) -> Result<Option<Url>, String> {
         let variable = signal.exporter_variable();
         let is_metrics = signal == Signal::Metrics;
         let exporter = self.get(&variable);
@@ -263,7 +257,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
 
     /// Over HTTP, the endpoint of a signal is used as it is, and the general one is the base for all signals
     /// (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-request>). Over gRPC, each is the address of the services.
-    fn endpoint(&self, signal: Signal, is_grpc: bool) -> Result<Option<Url>, OtlpConfigError> {
+    fn endpoint(&self, signal: Signal, is_grpc: bool) -> Result<Option<Url>, String> {
         let Some((variable, value)) = self.otlp(signal, "ENDPOINT") else {
             return Ok(None);
         };
@@ -277,7 +271,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
                 }
                 (false, false) => "write a URL such as http://localhost:4318",
             };
-            OtlpConfigError(format!("{variable}: {shown:?} {error}; {remedy}"))
+            format!("{variable}: {shown:?} {error}; {remedy}")
         })?;
         Ok(Some(if is_grpc || variable.contains(&signal.variable()) {
             url
@@ -286,7 +280,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         }))
     }
 
-    fn headers(&self, signal: Signal) -> Result<HeaderMap, OtlpConfigError> {
+    fn headers(&self, signal: Signal) -> Result<HeaderMap, String> {
         let mut headers = HeaderMap::new();
         let Some((variable, list)) = self.otlp(signal, "HEADERS") else {
             return Ok(headers);
@@ -302,20 +296,17 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
                 // The value is a secret, and so is an entry that is nothing but a value.
                 let name = entry.find([':', '=']).and_then(|end| entry.get(..=end));
                 let shown = format!("{}xxxxx", excerpt(name.unwrap_or_default(), MAX_SHOWN_CHARS));
-                OtlpConfigError(format!(
+                format!(
                     "{variable}: {shown:?} is not NAME=VALUE with a percent-encoded value; write, for example, \
                      api-key=secret,x-scope-orgid=team%201"
-                ))
+                )
             })?;
             headers.insert(key, value);
         }
         Ok(headers)
     }
 
-    fn client_certificate(
-        &self,
-        signal: Signal,
-    ) -> Result<Option<ClientCertificate>, OtlpConfigError> {
+    fn client_certificate(&self, signal: Signal) -> Result<Option<ClientCertificate>, String> {
         let (cert, key) = ("CLIENT_CERTIFICATE", "CLIENT_KEY");
         let (name, path, missing) = match (self.otlp(signal, cert), self.otlp(signal, key)) {
             (Some((_, certificate)), Some((_, key))) => {
@@ -326,9 +317,9 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             (None, Some((name, path))) => (name.clone(), path, name.replace(key, cert)),
             (None, None) => return Ok(None),
         };
-        Err(OtlpConfigError(format!(
+        Err(format!(
             "{name}: {path:?} is used only together with {missing}: set both, or neither"
-        )))
+        ))
     }
 
     /// The specification discards all entries if one is invalid.
@@ -352,7 +343,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
 fn one_of<T: Copy + Default>(
     given: Option<(String, String)>,
     choices: &[(&str, T)],
-) -> Result<T, OtlpConfigError> {
+) -> Result<T, String> {
     let Some((variable, value)) = given else {
         return Ok(T::default());
     };
@@ -362,9 +353,7 @@ fn one_of<T: Copy + Default>(
     found.next().map(|(_, choice)| *choice).ok_or_else(|| {
         let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
         let (value, names) = (excerpt(&value, MAX_SHOWN_CHARS), names.join(" or "));
-        OtlpConfigError(format!(
-            "{variable}: {value:?} is not supported; set it to {names}"
-        ))
+        format!("{variable}: {value:?} is not supported; set it to {names}")
     })
 }
 
