@@ -3,14 +3,8 @@
 use std::time::Duration;
 
 use crate::{
-    base::{
-        text::label_value,
-        time::{Moment, Timestamp, in_words},
-    },
-    core::{
-        assessment::{Start, judge},
-        snapshot::Snapshot,
-    },
+    base::time::Moment,
+    core::{assessment::judge, snapshot::Snapshot},
 };
 
 /// 200 or 503, with the line of the body.
@@ -40,24 +34,7 @@ pub(super) fn serving(snapshot: &Snapshot, lead_time: Duration, now: Moment) -> 
     let Some(due) = due else {
         return Ok("serving");
     };
-    let event_type = label_value(due.tracked.shown.event_type.as_str());
-    let start = start_text(due.start, now.wall);
-    Err(format!("not serving: {event_type} {start}"))
-}
-
-fn start_text(start: Start, now: Timestamp) -> String {
-    match start {
-        Start::Started(_) => "has started".to_owned(),
-        Start::Approved => "is approved and may start at any moment".to_owned(),
-        Start::MayBeApproved => "may be approved and start at any moment".to_owned(),
-        Start::AboutToBeApproved => "is about to be approved".to_owned(),
-        Start::NotAnnounced => "has no NotBefore and may start at any moment".to_owned(),
-        Start::NotBefore(at) if at > now => {
-            let left = at.saturating_since(now).as_secs();
-            format!("may start in {}", in_words(Duration::from_secs(left)))
-        }
-        Start::NotBefore(_) | Start::Never => "is due".to_owned(),
-    }
+    Err(format!("not serving: {}", due.words(snapshot).summary))
 }
 
 #[cfg(test)]
@@ -97,15 +74,9 @@ mod tests {
         assert!(ready(&snapshot).is_err());
         let result = |seconds| serving(&snapshot, LEAD_TIME, at(seconds));
         assert_eq!(result(299), Ok("serving"));
-        assert_eq!(
-            result(300).unwrap_err(),
-            "not serving: Freeze may start in 5m"
-        );
-        assert_eq!(
-            result(590).unwrap_err(),
-            "not serving: Freeze may start in 10s"
-        );
-        assert_eq!(result(700).unwrap_err(), "not serving: Freeze is due");
+        let due = "not serving: Freeze of web_1 at 09:10 UTC";
+        assert_eq!(result(300).unwrap_err(), due);
+        assert_eq!(result(700).unwrap_err(), due);
     }
 
     #[test]
@@ -125,7 +96,7 @@ mod tests {
         let snapshot = snapshot_after(&[(0, json!([no_start_time]))]);
         assert_eq!(
             serving(&snapshot, LEAD_TIME, at(1)).unwrap_err(),
-            "not serving: Freeze has no NotBefore and may start at any moment"
+            "not serving: Freeze of web_1 at any moment"
         );
         let unknown_length = freeze(&json!({"DurationInSeconds": -1, "NotBefore": due(10)}));
         let snapshot = snapshot_after(&[(0, json!([unknown_length]))]);
@@ -136,6 +107,6 @@ mod tests {
     fn reason_is_always_one_line() {
         let snapshot = snapshot_after(&[(0, json!([freeze(&json!({"EventType": "a\r\nb"}))]))]);
         let reason = serving(&snapshot, LEAD_TIME, at(590)).unwrap_err();
-        assert_eq!(reason, "not serving: a  b may start in 10s");
+        assert_eq!(reason, "not serving: a  b of web_1 at 09:10 UTC");
     }
 }

@@ -64,7 +64,7 @@ async fn every_path_but_the_probes_needs_a_password() {
 async fn a_probe_names_an_event_only_where_no_password_is_needed() {
     for (config, body) in [
         (user("bob", 4, "a"), "not serving\n"),
-        (String::new(), "not serving: Freeze has started\n"),
+        (String::new(), "not serving: Freeze of "),
     ] {
         let mut exporter = Protected::start(&config).await;
         let before = exporter.plain().get("/-/serving", &[]).await.unwrap();
@@ -80,7 +80,8 @@ async fn a_probe_names_an_event_only_where_no_password_is_needed() {
             }
             assert!(Instant::now() < deadline, "still serving");
         };
-        assert_eq!((response.status, response.body.as_str()), (503, body));
+        assert_eq!(response.status, 503);
+        assert!(response.body.starts_with(body), "{}", response.body);
     }
 }
 
