@@ -15,7 +15,7 @@ use crate::{
         Identity, RequestError,
         event::{EventId, EventScope},
     },
-    base::time::Moment,
+    base::{label::label_values, time::Moment},
     core::{
         approval::ApprovalDecision,
         journal::Journal,
@@ -107,11 +107,10 @@ impl Snapshot {
     }
 }
 
-/// `--events.scope`: the events with series of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SeriesScope {
-    /// Events that name this VM
-    Own,
-    /// All events
-    All,
+label_values! {
+    /// `--events.scope`: the events with series of their own, those that name this VM or all.
+    pub enum SeriesScope {
+        Own = "self",
+        All = "all",
+    }
 }

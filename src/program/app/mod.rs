@@ -39,7 +39,6 @@ use crate::{
     core::{
         engine::{Engine, EngineConfig, SavedState},
         lifecycle::SavedCursor,
-        snapshot::SeriesScope,
     },
     http::{
         client::proxy,
@@ -135,10 +134,7 @@ fn log_start(config: &Config) {
         api_version = imds.api_version.name(),
         poll_interval = format_duration(config.interval),
         vm_name = imds.vm_name.as_deref().unwrap_or("(from instance metadata)"),
-        events_scope = match config.web.exposed.scope {
-            SeriesScope::Own => "self",
-            SeriesScope::All => "all",
-        },
+        events_scope = config.web.exposed.scope.as_str(),
         approvals = %config.approvals,
         alertmanagers = config.alertmanagers.len(),
         "starting"

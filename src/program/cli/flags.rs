@@ -5,8 +5,7 @@ use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 use clap::{
     ArgGroup, Args, ValueEnum,
     builder::{
-        NonEmptyStringValueParser, OsStringValueParser, PossibleValue, PossibleValuesParser,
-        TypedValueParser as _,
+        NonEmptyStringValueParser, OsStringValueParser, PossibleValuesParser, TypedValueParser as _,
     },
 };
 use tracing::level_filters::LevelFilter;
@@ -249,24 +248,16 @@ pub(crate) struct ImdsFlags {
 #[command(next_help_heading = "Events")]
 pub(crate) struct EventsFlags {
     /// Events with their own series: those that name this VM, or all.
-    #[arg(long = "events.scope", value_enum, default_value_t = SeriesScope::Own)]
+    #[arg(
+        long = "events.scope",
+        default_value = SeriesScope::Own.as_str(),
+        value_parser = PossibleValuesParser::new(SeriesScope::ALL.map(SeriesScope::as_str))
+            .map(|it| if it == "all" { SeriesScope::All } else { SeriesScope::Own })
+    )]
     pub(crate) scope: SeriesScope,
     /// Add one series per event and VM in its Resources.
     #[arg(long = "metrics.resources")]
     pub(crate) resources: bool,
-}
-
-impl ValueEnum for SeriesScope {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Own, Self::All]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(match self {
-            Self::Own => PossibleValue::new("self").help("Events that name this VM"),
-            Self::All => PossibleValue::new("all").help("All events"),
-        })
-    }
 }
 
 /// Nothing is approved without one of the first two.
