@@ -44,7 +44,6 @@ fn proc_line(path: &str, start: &str) -> Option<String> {
     )
 }
 
-/// Makes creations, renames and removals in a directory durable.
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     // NTFS journals metadata in order and has no fsync for directories.
     if cfg!(windows) {
@@ -82,7 +81,6 @@ pub(crate) struct ProcessDelays {
 }
 
 impl ProcessDelays {
-    /// Listens to SIGCONT, which continues a stopped process.
     pub(crate) fn watch() -> Self {
         let continued = Arc::new(AtomicBool::new(false));
         // Without it, a stop looks like an interruption of the VM.
@@ -130,7 +128,6 @@ mod platform {
         signal::unix::{Signal, SignalKind, signal},
     };
 
-    /// Identifies the current boot; changes when the VM restarts.
     pub(crate) fn boot_id() -> Option<String> {
         let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
         text.split_whitespace().next().map(str::to_owned)
@@ -182,7 +179,6 @@ mod platform {
         }
     }
 
-    /// Termination signals.
     #[derive(Debug)]
     pub(crate) struct Signals {
         interrupt: Signal,
@@ -271,7 +267,6 @@ mod platform {
         options
     }
 
-    /// Access follows the access control list of the directory.
     pub(crate) fn make_readable_for_all(_: &File) -> io::Result<()> {
         Ok(())
     }

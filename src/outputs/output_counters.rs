@@ -19,7 +19,6 @@ label_values! {
         Connect = "connect",
         /// A success that is not OTLP, such as a web page, or a response that is not gRPC.
         NotOtlp = "not_otlp",
-        /// The collector accepted only a part of the request.
         PartialSuccess = "partial_success",
         /// A redirect, which is not followed.
         Redirect = "redirect",
@@ -42,7 +41,6 @@ label_values! {
 label_values! {
     /// Why a span or log record will never be exported: the closed set of values of the label `reason`.
     pub enum DropReason {
-        /// The collector rejected it.
         Rejected = "rejected",
         /// It was the oldest of a full journal.
         SpoolFull = "spool_full",
@@ -99,10 +97,8 @@ pub(crate) struct PushCounts {
 
 #[derive(Debug, Default)]
 pub struct OutputCounters {
-    /// The counts of each signal that is exported.
     pub(crate) exports: Mutex<BTreeMap<Signal, watch::Sender<ExportCounts>>>,
     pub(crate) pushes: Mutex<PushCounts>,
-    /// Failed writes of the file of `--textfile.path`.
     pub(crate) textfile_write_failures: AtomicU64,
     pub(crate) dropped_log_lines: Arc<AtomicU64>,
 }

@@ -168,7 +168,6 @@ impl World {
         })
     }
 
-    /// Ends all scenarios, events and faults.
     pub fn clear(&mut self, now: Moment) {
         self.advance(now);
         self.runs.clear();

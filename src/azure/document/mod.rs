@@ -77,7 +77,6 @@ pub enum Answer {
     Unchanged,
 }
 
-/// Parses the body of a 200.
 pub fn parse(body: &[u8]) -> Result<(Document, Anomalies), ParseError> {
     let mut builder = DocumentBuilder::default();
     let text = String::from_utf8_lossy(body);

@@ -54,7 +54,6 @@ pub struct Identity {
     pub subscription_id: String,
     pub resource_group: String,
     pub resource_id: String,
-    /// `osProfile.computerName`.
     pub computer_name: String,
     /// A member that this kind of VM has is missing.
     pub is_partial: bool,

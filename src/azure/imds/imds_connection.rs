@@ -139,7 +139,6 @@ impl ImdsConnection {
         Ok(response)
     }
 
-    /// The next request opens another connection.
     pub(super) fn close(&mut self) {
         self.idle = None;
     }

@@ -54,13 +54,11 @@ const MIN_EMPTY_DURATION: Duration = Duration::from_mins(1);
 /// A longer gap between two empty bodies restarts that time: nothing was observed in between.
 const MAX_EMPTY_GAP: Duration = Duration::from_secs(30);
 
-/// Sends one request at a time to one IMDS.
 #[derive(Debug)]
 pub struct Client {
     connection: ImdsConnection,
     endpoint: Endpoint,
     clock: Clock,
-    /// The `ETag` of the last document.
     etag: Option<HeaderValue>,
     /// The body of the last document; empty if it is too long.
     body: Vec<u8>,

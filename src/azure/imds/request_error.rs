@@ -98,7 +98,6 @@ pub(super) fn connect_timeout(base: &str) -> RequestError {
     unconnected(FailureReason::Timeout, base, "no answer in time")
 }
 
-/// Nothing was sent.
 fn unconnected(reason: FailureReason, base: &str, cause: &str) -> RequestError {
     let message = format!(
         "no connection to {base}: {cause}; is this an Azure VM? If so, check the route to the address and the firewall \
@@ -296,7 +295,6 @@ fn client_error_hint(
 const GUEST_PROXY_AGENT_REFUSES: &str = "with the Metadata Security Protocol (proxyAgentSettings of the VM), \
     GuestProxyAgent refuses this process: allow its user or its executable in the access control rules of IMDS";
 
-/// Whether the peer closed the connection.
 pub(super) fn is_closed(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|io| {
         matches!(

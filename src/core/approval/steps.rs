@@ -15,7 +15,6 @@ pub enum ApprovalStep {
     Withdrawn,
     /// The approval was about to be sent. Without a further step the answer is outstanding or was lost.
     Sent,
-    /// IMDS refused it.
     Refused(Attempt),
     /// No connection was opened.
     NotSent(Attempt),
@@ -26,7 +25,6 @@ pub enum ApprovalStep {
     Accepted,
     /// A document shows an approval that this exporter did not send.
     Elsewhere,
-    /// A dry run would have sent it.
     DryRun,
     /// The process that sent it ended without knowing whether it was accepted.
     Lost,
@@ -154,7 +152,6 @@ impl ApprovalSteps {
         matches!(self.last_attempt(), Some(ApprovalStep::Unanswered(_)))
     }
 
-    /// IMDS answered an attempt with an error.
     pub(crate) fn had_error(&self) -> bool {
         let is_error = |it: &_| matches!(it, ApprovalStep::Refused(_) | ApprovalStep::Unclear(_));
         self.last(is_error).is_some()

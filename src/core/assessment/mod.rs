@@ -106,7 +106,6 @@ impl Judgement<'_> {
     }
 }
 
-/// When an event starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
     /// An advisory, or an ended event.

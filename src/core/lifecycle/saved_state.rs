@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::tracked_event::TrackedEvent;
 use crate::base::time::{Moment, MonotonicTime, Timestamp};
 
-/// The state that survives a restart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedState {
     pub boot_id: Option<String>,

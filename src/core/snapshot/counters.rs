@@ -39,7 +39,6 @@ label_values! {
     /// The result of an approval: the closed set of values of the label `result`.
     pub enum ApprovalResult {
         Approved = "approved",
-        /// A dry run would have sent it.
         DryRun = "dry_run",
         /// IMDS refused it, or did not answer.
         Failed = "failed",
@@ -86,7 +85,6 @@ pub struct EventCounters {
     pub ended: BTreeMap<(TypeLabel, Outcome), ExemplarCounter>,
     pub notice: BTreeMap<TypeLabel, Histogram>,
     pub impact: BTreeMap<TypeLabel, Histogram>,
-    /// Measured interruptions of this VM.
     pub interruption: BTreeMap<TypeLabel, Histogram>,
     pub approvals: BTreeMap<(TypeLabel, ApprovalResult), u64>,
     /// Each anomaly is counted when it appears, not at every poll.

@@ -37,7 +37,6 @@ pub struct Snapshot {
     pub counters: Arc<EventCounters>,
     pub state_write_failures: u64,
     pub approvals: Arc<BTreeMap<EventId, ApprovalDecision>>,
-    /// From instance metadata, once they have been received.
     pub identity: Option<Arc<Identity>>,
     pub identity_error: Option<Arc<RequestError>>,
     /// The name of this VM in `Resources`: from `--vm.name`, else from the identity.

@@ -65,7 +65,6 @@ pub(crate) struct AlertPusher {
     again_at: MonotonicTime,
     /// Consecutive failed pushes.
     failures: u32,
-    /// The addresses at which the last push failed.
     failing: BTreeSet<Option<IpAddr>>,
 }
 

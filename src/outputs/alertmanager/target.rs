@@ -33,7 +33,6 @@ pub struct Target {
     /// What is asked at the start.
     pub(super) status: Url,
     pub credentials: Option<Credentials>,
-    /// Labels that are added to each alert.
     pub(crate) labels: Labels,
     pub timing: PushTiming,
     pub files: TlsFiles,
@@ -41,7 +40,6 @@ pub struct Target {
     pub headers: HeaderMap,
 }
 
-/// When alerts are pushed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushTiming {
     /// The time between two pushes of all alerts.

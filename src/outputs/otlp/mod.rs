@@ -18,7 +18,6 @@ mod fixtures;
 #[cfg(test)]
 mod tests;
 
-/// What OpenTelemetry calls a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signal {
     Traces,

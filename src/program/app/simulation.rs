@@ -41,7 +41,6 @@ async fn serve(
     server::serve(listener, Arc::new(simulator), limits, stop).await
 }
 
-/// The simulated Azure and the exporter in one process.
 pub(crate) async fn demo(
     simulation: Simulation,
     exporter: impl FnOnce(String) -> Result<Config, CommandError>,
@@ -80,7 +79,6 @@ pub(crate) async fn demo(
     }
 }
 
-/// Runs the simulated Azure alone.
 pub(crate) async fn simulate(
     simulation: Simulation,
     stop: CancellationToken,

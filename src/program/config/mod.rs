@@ -166,7 +166,6 @@ fn textfile(path: &Path) -> Result<PathBuf, CommandError> {
     Ok(path.to_owned())
 }
 
-/// The parser of a duration in this range.
 pub(crate) fn duration_in(
     range: Durations,
 ) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {

@@ -84,7 +84,6 @@ impl Records {
     }
 }
 
-/// Sends the spans, or log records, of one signal.
 #[derive(Debug)]
 pub struct Sender {
     pub client: CollectorClient,

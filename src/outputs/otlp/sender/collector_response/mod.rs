@@ -264,7 +264,6 @@ impl PartialSuccess {
     }
 }
 
-/// The message of an error.
 fn error_message(body: &[u8]) -> Option<String> {
     let message = match json(body) {
         Some(json) => member(&json, &["message"])?.as_str()?.to_owned(),
