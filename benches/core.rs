@@ -17,7 +17,7 @@ use azure_scheduled_events_exporter::{
     document::{self, Answer},
     due_alerts::{DueAlert, due_alerts},
     engine::{Effect, Engine, EngineConfig, Input},
-    metrics::{self, MetricsOptions, exposition::Format},
+    metrics::{MetricsOptions, Scrape, exposition::Format},
     server::{self, ServerLimits},
     snapshot::{SeriesScope, Snapshot},
     time::{Moment, Timestamp},
@@ -142,7 +142,13 @@ fn render(criterion: &mut Criterion) {
             group.bench_function(BenchmarkId::new(name, &size), |bencher| {
                 let counters = Arc::default();
                 bencher.iter(|| {
-                    metrics::render(black_box(&snapshot), format, exposed, &counters, now())
+                    Scrape {
+                        snapshot: Arc::clone(black_box(&snapshot)),
+                        options: exposed,
+                        outputs: Arc::clone(&counters),
+                        now: now(),
+                    }
+                    .text(format)
                 });
             });
         }

@@ -9,7 +9,7 @@ use azure_scheduled_events_exporter::{
     event::EventId,
     journal::Journal,
     lifecycle::SavedJournal,
-    metrics::{self, MetricsOptions, exposition::Format},
+    metrics::{MetricsOptions, Scrape, exposition::Format},
     otlp::{log_record, settings::OtlpSettings, trace},
     simulator::Scenario,
     snapshot::SeriesScope,
@@ -97,13 +97,13 @@ fn start_with(saved: SavedState) {
             }
         }
         let snapshot = Arc::new(engine.snapshot(now));
-        let text = metrics::render(
-            &snapshot,
-            Format::OpenMetrics,
+        let text = Scrape {
+            snapshot,
             options,
-            &Arc::default(),
+            outputs: Arc::default(),
             now,
-        );
+        }
+        .text(Format::OpenMetrics);
         text.expect("every state can be scraped");
         now = now.after(Duration::from_secs(1));
     }

@@ -11,17 +11,15 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::{
-    metrics::{MetricsOptions, exposition::Format, render},
-    output_counters::OutputCounters,
+    metrics::{MetricSource, exposition::Format},
     schedule::Schedule,
 };
 use crate::{
-    base::{file, system, time::Clock, worker::Worker},
+    base::{file, system, worker::Worker},
     core::snapshot::Snapshot,
 };
 
@@ -32,9 +30,7 @@ const INTERVAL: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(crate) struct Textfile {
     path: PathBuf,
-    options: MetricsOptions,
-    clock: Clock,
-    outputs: Arc<OutputCounters>,
+    source: MetricSource,
     /// A file system that hangs must not block what is sent.
     worker: Worker,
 }
@@ -44,51 +40,29 @@ impl Textfile {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(crate) fn create(
-        path: PathBuf,
-        options: MetricsOptions,
-        clock: Clock,
-        outputs: Arc<OutputCounters>,
-        worker: Worker,
-    ) -> io::Result<Self> {
-        let options = MetricsOptions {
-            process: false,
-            ..options
-        };
-        let textfile = Self {
+    pub(crate) fn create(path: PathBuf, source: MetricSource, worker: Worker) -> io::Result<Self> {
+        let snapshot = Snapshot::empty(None, source.clock.now());
+        write(&path, &text(&source, &Arc::new(snapshot))?)?;
+        info!(path = %path.display(), "metrics are written to a file");
+        Ok(Self {
             path,
-            options,
-            clock,
-            outputs,
+            source,
             worker,
-        };
-        let snapshot = Snapshot::empty(None, clock.now());
-        write(&textfile.path, &textfile.text(&Arc::new(snapshot))?)?;
-        info!(path = %textfile.path.display(), "metrics are written to a file");
-        Ok(textfile)
-    }
-
-    fn text(&self, snapshot: &Arc<Snapshot>) -> io::Result<String> {
-        let (options, now) = (self.options, self.clock.now());
-        let rendered = render(snapshot, Format::Text, options, &self.outputs, now);
-        rendered.map_err(io::Error::other)
+        })
     }
 
     /// Writes at each change of an event and every [`INTERVAL`] until `stop` is cancelled, then removes the file. Counts
     /// failures, and logs the first of consecutive ones.
-    pub(crate) async fn run(
-        self,
-        mut snapshots: watch::Receiver<Arc<Snapshot>>,
-        stop: CancellationToken,
-    ) {
-        let mut schedule = Schedule::new(INTERVAL, self.clock.now().monotonic);
+    pub(crate) async fn run(mut self, stop: CancellationToken) {
+        let clock = self.source.clock;
+        let mut schedule = Schedule::new(INTERVAL, clock.now().monotonic);
         let mut is_failing = false;
-        while let Some(snapshot) = schedule.due(&mut snapshots, self.clock, &stop).await {
-            let now = self.clock.now().monotonic;
+        while let Some(snapshot) = schedule.due(&mut self.source.snapshots, clock, &stop).await {
+            let now = clock.now().monotonic;
             let written = self.replace(&snapshot).await;
             schedule.pushed(&snapshot, now, None);
             if let Err(error) = &written {
-                let failures = &self.outputs.textfile_write_failures;
+                let failures = &self.source.outputs.textfile_write_failures;
                 failures.fetch_add(1, Ordering::Relaxed);
                 if !is_failing {
                     warn!(path = %self.path.display(), %error, "metrics cannot be written to the file");
@@ -108,13 +82,18 @@ impl Textfile {
     }
 
     async fn replace(&self, snapshot: &Arc<Snapshot>) -> io::Result<()> {
-        let (path, text) = (self.path.clone(), self.text(snapshot)?);
+        let (path, text) = (self.path.clone(), text(&self.source, snapshot)?);
         let written = self
             .worker
             .run_while_awaited(move || write(&path, &text))
             .await;
         written.unwrap_or_else(|| Err(io::Error::other("earlier writes hang")))
     }
+}
+
+fn text(source: &MetricSource, snapshot: &Arc<Snapshot>) -> io::Result<String> {
+    let text = source.scrape(snapshot).text(Format::Text);
+    text.map_err(io::Error::other)
 }
 
 /// The file is readable for everybody: `node_exporter` runs as another user.

@@ -12,7 +12,7 @@ use std::{
 
 use azure_scheduled_events_exporter::{
     Identity,
-    metrics::{self, MetricsOptions, exposition::Format},
+    metrics::{MetricsOptions, Scrape, exposition::Format},
     pause::PERIOD,
     snapshot::SeriesScope,
     time::{Moment, Timestamp},
@@ -237,13 +237,13 @@ impl<'a> Exporter<'a> {
             process: false,
         };
         let now = moment(self.ticks);
-        let text = metrics::render(
-            &self.driven.published,
-            Format::Text,
+        let text = Scrape {
+            snapshot: Arc::clone(&self.driven.published),
             options,
-            &Arc::default(),
+            outputs: Arc::default(),
             now,
-        )
+        }
+        .text(Format::Text)
         .unwrap();
         let lines = text.lines().filter_map(|line| {
             let rest = line.strip_prefix("azure_scheduled_")?;

@@ -15,7 +15,7 @@ use azure_scheduled_events_exporter::{
     document::{self, Anomalies, Document},
     event::{Event, Source},
     lifecycle::Tracker,
-    metrics::{self, MetricsOptions, exposition::Format},
+    metrics::{MetricsOptions, Scrape, exposition::Format},
     snapshot::{SeriesScope, Snapshot},
     time::Timestamp,
 };
@@ -160,13 +160,13 @@ fn exposition(document: &Document, anomalies: &Anomalies) -> String {
         resources: true,
         process: false,
     };
-    metrics::render(
-        &Arc::new(snapshot),
-        Format::Text,
-        exposed,
-        &Arc::default(),
+    Scrape {
+        snapshot: Arc::new(snapshot),
+        options: exposed,
+        outputs: Arc::default(),
         now,
-    )
+    }
+    .text(Format::Text)
     .unwrap()
 }
 

@@ -15,14 +15,15 @@ use prometheus_client::{
     metrics::exemplar::CounterWithExemplar,
     registry::Registry,
 };
+use tokio::sync::watch;
 
-pub(super) use self::collector::Scrape;
+pub use self::collector::Scrape;
 use self::{
     catalog::{Metric, MetricType},
     exposition::Format,
 };
 use crate::{
-    base::time::Moment,
+    base::time::Clock,
     core::snapshot::{ExemplarCounter, Histogram, SeriesScope, Snapshot},
     outputs::output_counters::OutputCounters,
 };
@@ -38,29 +39,39 @@ pub struct MetricsOptions {
     pub process: bool,
 }
 
-/// # Errors
-/// None in practice: writing into a string does not fail.
-pub fn render(
-    snapshot: &Arc<Snapshot>,
-    format: Format,
-    options: MetricsOptions,
-    outputs: &Arc<OutputCounters>,
-    now: Moment,
-) -> Result<String, fmt::Error> {
-    let scrape = Scrape {
-        snapshot: Arc::clone(snapshot),
-        options,
-        outputs: Arc::clone(outputs),
-        now,
-    };
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(scrape));
-    let mut body = String::with_capacity(16 * 1024);
-    match format {
-        Format::OpenMetrics => text::encode(&mut body, &registry)?,
-        Format::Text => prometheus_text::encode(&mut body, &registry)?,
+/// What is exposed, and as of when.
+#[derive(Debug, Clone)]
+pub struct MetricSource {
+    pub snapshots: watch::Receiver<Arc<Snapshot>>,
+    pub options: MetricsOptions,
+    pub outputs: Arc<OutputCounters>,
+    pub clock: Clock,
+}
+
+impl MetricSource {
+    pub(super) fn scrape(&self, snapshot: &Arc<Snapshot>) -> Scrape {
+        Scrape {
+            snapshot: Arc::clone(snapshot),
+            options: self.options,
+            outputs: Arc::clone(&self.outputs),
+            now: self.clock.now(),
+        }
     }
-    Ok(body)
+}
+
+impl Scrape {
+    /// # Errors
+    /// None in practice: writing into a string does not fail.
+    pub fn text(self, format: Format) -> Result<String, fmt::Error> {
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(self));
+        let mut body = String::with_capacity(16 * 1024);
+        match format {
+            Format::OpenMetrics => text::encode(&mut body, &registry)?,
+            Format::Text => prometheus_text::encode(&mut body, &registry)?,
+        }
+        Ok(body)
+    }
 }
 
 impl Collector for Scrape {

@@ -36,7 +36,7 @@ use crate::{
     http::server::{Abort, Anonymous, Handler, HandlerResponse},
     outputs::{
         metrics::{
-            self, MetricsOptions,
+            MetricsOptions, Scrape,
             exposition::{self, Format},
         },
         output_counters::OutputCounters,
@@ -126,8 +126,13 @@ impl WebService {
             path if path == settings.telemetry_path => {
                 let accept = combined(request.headers(), ACCEPT);
                 let format = Format::negotiate(accept.as_deref());
-                let (exposed, outputs) = (settings.exposed, &self.outputs);
-                let text = metrics::render(&snapshot, format, exposed, outputs, now).ok()?;
+                let scrape = Scrape {
+                    snapshot,
+                    options: settings.exposed,
+                    outputs: Arc::clone(&self.outputs),
+                    now,
+                };
+                let text = scrape.text(format).ok()?;
                 let mut response = reply::ok(format.content_type(), text);
                 reply::set(&mut response, VARY, "accept, accept-encoding");
                 response

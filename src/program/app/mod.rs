@@ -47,7 +47,7 @@ use crate::{
         web_config::WebConfig,
     },
     outputs::{
-        otlp::sender::metric_push::MetricSource,
+        metrics::MetricSource,
         output_counters::OutputCounters,
         web::{PROBE_PATHS, WebService},
     },
@@ -92,14 +92,14 @@ pub async fn run(
         snapshots: snapshots.clone(),
         options: config.web.exposed,
         outputs: Arc::clone(&counters),
+        clock,
     };
-    write_textfile(config.textfile, &source, clock, &mut tasks)?;
+    write_textfile(config.textfile, &source, &mut tasks)?;
+    push_alerts(config.alertmanagers, &source, &mut tasks)?;
     let otlp = config
         .otlp
-        .map(|otlp| OtlpOutput::start(&otlp, &cursors, state.is_some(), source, clock, &mut tasks))
+        .map(|otlp| OtlpOutput::start(&otlp, &cursors, state.is_some(), source, &mut tasks))
         .transpose()?;
-    let alertmanagers = config.alertmanagers;
-    push_alerts(alertmanagers, &snapshots, &counters, clock, &mut tasks)?;
     let telemetry_path = config.web.telemetry_path.clone();
     let service = WebService::new(config.web, snapshots, counters, move || clock.now());
     serve(

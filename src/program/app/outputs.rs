@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use super::tasks::Tasks;
 use crate::{
@@ -11,19 +11,15 @@ use crate::{
     core::{
         journal::{Entry, Journal},
         lifecycle::SavedCursor,
-        snapshot::Snapshot,
     },
     outputs::{
         alertmanager::{AlertPusher, Target},
+        metrics::MetricSource,
         otlp::{
             Signal,
-            sender::{
-                CollectorClient, RetryTiming, Sender, SignalQueue,
-                metric_push::{self, MetricSource},
-            },
+            sender::{CollectorClient, RetryTiming, Sender, SignalQueue, metric_push},
             settings::{ExporterSettings, OtlpSettings},
         },
-        output_counters::OutputCounters,
         textfile::Textfile,
     },
     program::CommandError,
@@ -42,14 +38,13 @@ impl OtlpOutput {
         saved: &BTreeMap<String, SavedCursor>,
         is_durable: bool,
         source: MetricSource,
-        clock: Clock,
         tasks: &mut Tasks,
     ) -> Result<Self, CommandError> {
         let mut output = Self {
             queues: Vec::new(),
             moved: Arc::default(),
         };
-        let counters = Arc::clone(&source.outputs);
+        let (counters, clock) = (Arc::clone(&source.outputs), source.clock);
         let journal = Arc::clone(&source.snapshots.borrow().journal);
         for signal in [Signal::Traces, Signal::Logs] {
             let Some(exporter) = settings.exporter(signal) else {
@@ -105,20 +100,17 @@ fn connect(settings: &ExporterSettings, clock: Clock) -> Result<CollectorClient,
 
 pub(super) fn push_alerts(
     targets: Vec<Target>,
-    snapshots: &watch::Receiver<Arc<Snapshot>>,
-    counters: &Arc<OutputCounters>,
-    clock: Clock,
+    source: &MetricSource,
     tasks: &mut Tasks,
 ) -> Result<(), CommandError> {
     for target in targets {
         let worker =
             Worker::start("alertmanager").map_err(CommandError::thread("pushes alerts"))?;
-        let pusher = AlertPusher::new(target, worker, clock, Arc::clone(counters))
+        let counters = Arc::clone(&source.outputs);
+        let pusher = AlertPusher::new(target, worker, source.clock, counters)
             .map_err(CommandError::usage)?;
-        tasks.spawn_output(
-            "alert push",
-            pusher.run(snapshots.clone(), tasks.stop.clone()),
-        )?;
+        let pushing = pusher.run(source.snapshots.clone(), tasks.stop.clone());
+        tasks.spawn_output("alert push", pushing)?;
     }
     Ok(())
 }
@@ -126,22 +118,20 @@ pub(super) fn push_alerts(
 pub(super) fn write_textfile(
     path: Option<PathBuf>,
     source: &MetricSource,
-    clock: Clock,
     tasks: &mut Tasks,
 ) -> Result<(), CommandError> {
     if let Some(path) = path {
         let worker = Worker::start("textfile");
         let worker = worker.map_err(CommandError::thread("writes to --textfile.path"))?;
-        let counters = Arc::clone(&source.outputs);
-        let textfile = Textfile::create(path.clone(), source.options, clock, counters, worker);
-        let textfile = textfile.map_err(|cause| {
+        let mut source = source.clone();
+        source.options.process = false;
+        let textfile = Textfile::create(path.clone(), source, worker).map_err(|cause| {
             CommandError::usage(format!(
                 "--textfile.path: {} cannot be written: {cause}; use a file in a directory that this process can write to",
                 path.display()
             ))
         })?;
-        let writing = textfile.run(source.snapshots.clone(), tasks.stop.clone());
-        tasks.spawn_output("textfile", writing)?;
+        tasks.spawn_output("textfile", textfile.run(tasks.stop.clone()))?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use azure_scheduled_events_exporter::{
     engine::{EngineConfig, Input, SavedState},
     event::EventId,
     lifecycle::{TrackedEvent, Transition},
-    metrics::{self, MetricsOptions, exposition::Format},
+    metrics::{MetricsOptions, Scrape, exposition::Format},
     snapshot::{SeriesScope, Snapshot},
     time::{Moment, MonotonicTime, Timestamp},
 };
@@ -299,7 +299,14 @@ fn assert_values_are_valid(snapshot: Snapshot, now: Moment) {
         resources: true,
         process: false,
     };
-    let text = metrics::render(&snapshot, Format::Text, exposed, &Arc::default(), now).unwrap();
+    let text = Scrape {
+        snapshot,
+        options: exposed,
+        outputs: Arc::default(),
+        now,
+    }
+    .text(Format::Text)
+    .unwrap();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let value: f64 = line.rsplit_once(' ').unwrap().1.parse().unwrap();
         assert!(value.is_finite(), "{line}");

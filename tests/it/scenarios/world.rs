@@ -9,7 +9,7 @@ use azure_scheduled_events_exporter::{
     document::{self, Answer},
     engine::Input,
     lifecycle::{Transition, TransitionKind, words_of},
-    metrics::{self, MetricsOptions, exposition::Format},
+    metrics::{MetricsOptions, Scrape, exposition::Format},
     pause::{PERIOD, lateness},
     snapshot::{SeriesScope, Snapshot},
     time::Timestamp,
@@ -312,13 +312,13 @@ impl World {
             resources: false,
             process: false,
         };
-        let text = metrics::render(
-            &Arc::new(snapshot),
-            Format::Text,
-            exposed,
-            &Arc::default(),
-            self.vm.now,
-        )
+        let text = Scrape {
+            snapshot: Arc::new(snapshot),
+            options: exposed,
+            outputs: Arc::default(),
+            now: self.vm.now,
+        }
+        .text(Format::Text)
         .unwrap();
         let is_compared = |line: &&str| {
             !line.starts_with('#')

@@ -107,9 +107,14 @@ fn pushed_labels_and_annotations_have_the_bounds_of_the_metrics() {
     };
     let now = snapshot.as_of;
     let format = crate::outputs::metrics::exposition::Format::OpenMetrics;
-    let text =
-        crate::outputs::metrics::render(&Arc::new(snapshot), format, options, &Arc::default(), now)
-            .unwrap();
+    let text = crate::outputs::metrics::Scrape {
+        snapshot: Arc::new(snapshot),
+        options,
+        outputs: Arc::default(),
+        now,
+    }
+    .text(format)
+    .unwrap();
     let info = text
         .lines()
         .find(|line| line.starts_with("azure_scheduled_event_info{"))

@@ -37,11 +37,11 @@ use crate::{
 pub(super) type Write<'w> = dyn FnMut(Family<'_>) -> fmt::Result + 'w;
 
 #[derive(Debug)]
-pub(in crate::outputs) struct Scrape {
-    pub(in crate::outputs) snapshot: Arc<Snapshot>,
-    pub(in crate::outputs) options: MetricsOptions,
-    pub(in crate::outputs) outputs: Arc<OutputCounters>,
-    pub(in crate::outputs) now: Moment,
+pub struct Scrape {
+    pub snapshot: Arc<Snapshot>,
+    pub options: MetricsOptions,
+    pub outputs: Arc<OutputCounters>,
+    pub now: Moment,
 }
 
 impl Scrape {
@@ -290,10 +290,7 @@ mod tests {
     use tokio::sync::watch;
 
     use super::*;
-    use crate::{
-        core::snapshot::SeriesScope,
-        outputs::metrics::{exposition::Format, render},
-    };
+    use crate::{core::snapshot::SeriesScope, outputs::metrics::exposition::Format};
 
     #[test]
     fn what_an_output_counts_is_shown_without_a_new_snapshot() {
@@ -305,7 +302,16 @@ mod tests {
             resources: false,
             process: false,
         };
-        let scrape = || render(&snapshot, Format::Text, options, &counters, now).unwrap();
+        let scrape = || {
+            Scrape {
+                snapshot: Arc::clone(&snapshot),
+                options,
+                outputs: Arc::clone(&counters),
+                now,
+            }
+            .text(Format::Text)
+            .unwrap()
+        };
         let has = |sample: &str| {
             let sample = format!("\nazure_scheduled_events_{sample}\n");
             scrape().contains(&sample)

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use opentelemetry_sdk::Resource;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -17,19 +16,12 @@ use super::{
 use crate::{
     core::snapshot::Snapshot,
     outputs::{
-        metrics::{MetricsOptions, Scrape, catalog},
+        metrics::{MetricSource, catalog},
         otlp::{Signal, resource, settings::OtlpSettings},
-        output_counters::{ExportFailure, OutputCounters},
+        output_counters::ExportFailure,
         schedule::Schedule,
     },
 };
-
-#[derive(Debug)]
-pub struct MetricSource {
-    pub snapshots: watch::Receiver<Arc<Snapshot>>,
-    pub options: MetricsOptions,
-    pub outputs: Arc<OutputCounters>,
-}
 
 /// Pushes until `stop` is cancelled, then the last values.
 pub async fn run(
@@ -94,12 +86,7 @@ impl MetricPusher {
     async fn push(&mut self, snapshot: &Arc<Snapshot>) -> Option<FailedRequest> {
         let resource = resource::of(&self.settings, snapshot);
         self.meters.set_resource(&resource);
-        let scrape = Scrape {
-            snapshot: Arc::clone(snapshot),
-            options: self.source.options,
-            outputs: Arc::clone(&self.source.outputs),
-            now: self.client.clock.now(),
-        };
+        let scrape = self.source.scrape(snapshot);
         let scraped = scrape.write(&mut |family| {
             // Receivers make `target_info` of the resource instead.
             if family.metric.name != catalog::VM_INFO.name {
