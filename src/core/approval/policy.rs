@@ -7,7 +7,7 @@
 //! The request, and the 9 seconds of Microsoft's sample:
 //! <https://learn.microsoft.com/azure/virtual-machines/linux/scheduled-events#start-an-event>.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use crate::{
     azure::event::{Event, EventScope, EventType, Impact, Source, Status, VmNames, resource_name},
@@ -72,29 +72,6 @@ impl ApprovalPolicy {
             && self.for_group
             && event.source == Some(Source::User)
             && first.is_some_and(|name| !resource_name(name).is_empty())
-    }
-}
-
-impl fmt::Display for ApprovalPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.is_on() {
-            return f.write_str("off");
-        }
-        let user_events = self.user_events.then(|| {
-            let whose = if self.for_group { " for the group" } else { "" };
-            format!("user events{whose}")
-        });
-        let freezes = self
-            .freeze_below
-            .map(|below| format!("freezes below {below:?}"));
-        let approved: Vec<_> = user_events.into_iter().chain(freezes).collect();
-        let dry_run = if self.dry_run { "dry run of " } else { "" };
-        let approved = approved.join(" and ");
-        write!(f, "{dry_run}{approved}, delay {:?}", self.delay)?;
-        if self.drain.is_zero() {
-            return Ok(());
-        }
-        write!(f, ", drain {:?}", self.drain)
     }
 }
 

@@ -135,10 +135,21 @@ fn log_start(config: &Config) {
         poll_interval = format_duration(config.interval),
         vm_name = imds.vm_name.as_deref().unwrap_or("(from instance metadata)"),
         events_scope = config.web.exposed.scope.as_str(),
-        approvals = %config.approvals,
         alertmanagers = config.alertmanagers.len(),
         "starting"
     );
+    let policy = &config.approvals;
+    if policy.is_on() {
+        info!(
+            user_events = policy.user_events,
+            for_group = policy.for_group,
+            freeze_below = policy.freeze_below.map(format_duration),
+            delay = format_duration(policy.delay),
+            drain = format_duration(policy.drain),
+            dry_run = policy.dry_run,
+            "approvals are on"
+        );
+    }
     let version = &imds.api_version;
     if !version.is_documented() {
         warn!(
@@ -154,8 +165,10 @@ fn log_start(config: &Config) {
             missing, "old api-version: event types and fields are missing"
         );
     }
-    for ignored in config.otlp.iter().flat_map(|settings| &settings.ignored) {
-        warn!("{ignored}");
+    let ignored = config.otlp.iter().flat_map(|settings| &settings.ignored);
+    let notes = config.web_config.iter().flat_map(WebConfig::notes);
+    for note in ignored.map(String::as_str).chain(notes.copied()) {
+        warn!("{note}");
     }
     if config.otlp.is_some() || !config.alertmanagers.is_empty() {
         for (variable, proxy) in proxy::variables() {
@@ -172,9 +185,6 @@ fn log_start(config: &Config) {
             "no state directory (--state.directory or $STATE_DIRECTORY): tracked events are lost when this process ends, so \
              the interruption by a reboot is not measured, and an event that ends meanwhile is not reported as ended"
         );
-    }
-    for note in config.web_config.iter().flat_map(WebConfig::notes) {
-        warn!("{note}");
     }
 }
 

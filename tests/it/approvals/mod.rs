@@ -68,14 +68,14 @@ async fn approval(exporter: &Exporter) -> Value {
 }
 
 #[tokio::test]
-async fn the_first_log_line_has_the_policy() {
+async fn the_policy_is_logged_at_the_start() {
     let mut exporter = Process::start([
         "--web.listen-address=127.0.0.1:0",
         "--imds.url=http://127.0.0.1:9",
         "--approve.user-events",
         "--approve.for=group",
     ]);
-    let line = exporter.says("message=starting").await;
-    let policy = r#"approvals="user events for the group, delay 60s""#;
+    let line = exporter.says("message=\"approvals are on\"").await;
+    let policy = "user_events=true for_group=true delay=1m drain=0s dry_run=false";
     assert!(line.contains(policy), "{line}");
 }
