@@ -13,34 +13,27 @@ pub mod sender;
 pub mod settings;
 pub mod trace;
 
+use crate::base::label::label_values;
+
 #[cfg(test)]
 mod fixtures;
 #[cfg(test)]
 mod tests;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Signal {
-    Traces,
-    Logs,
-    /// No part of the journal: newer values replace older ones.
-    Metrics,
+label_values! {
+    /// The text is that of the path of its endpoint, and of the state file.
+    pub enum Signal {
+        Traces = "traces",
+        Logs = "logs",
+        /// No part of the journal: newer values replace older ones.
+        Metrics = "metrics",
+    }
 }
 
 impl Signal {
-    pub const ALL: [Self; 3] = [Self::Traces, Self::Logs, Self::Metrics];
-
-    /// As in the path of its endpoint, and in the state file.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Traces => "traces",
-            Self::Logs => "logs",
-            Self::Metrics => "metrics",
-        }
-    }
-
     /// As in `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`.
     fn variable(self) -> String {
-        self.name().to_ascii_uppercase()
+        self.as_str().to_ascii_uppercase()
     }
 
     fn exporter_variable(self) -> String {
@@ -49,7 +42,7 @@ impl Signal {
 
     /// Below the general endpoint, over HTTP.
     fn path(self) -> String {
-        format!("/v1/{}", self.name())
+        format!("/v1/{}", self.as_str())
     }
 
     /// Below the endpoint, over gRPC.
@@ -62,8 +55,8 @@ impl Signal {
     }
 
     /// The name of the signal in messages, as an adjective.
-    fn as_str(self) -> &'static str {
-        self.name().trim_end_matches('s')
+    fn adjective(self) -> &'static str {
+        self.as_str().trim_end_matches('s')
     }
 
     fn records(self) -> &'static str {

@@ -50,7 +50,7 @@ impl OtlpOutput {
             let Some(exporter) = settings.exporter(signal) else {
                 continue;
             };
-            let (saved, moved) = (saved.get(signal.name()), Arc::clone(&output.moved));
+            let (saved, moved) = (saved.get(signal.as_str()), Arc::clone(&output.moved));
             let queue = Arc::new(SignalQueue::new(signal, &journal, saved, moved));
             counters.exports.lock().insert(signal, queue.counts());
             let sender = Sender {
@@ -84,7 +84,7 @@ impl OtlpOutput {
     pub(super) fn cursors(&self, journal: &Journal) -> BTreeMap<String, SavedCursor> {
         let queues = self.queues.iter();
         queues
-            .map(|queue| (queue.signal.name().to_owned(), queue.saved(journal)))
+            .map(|queue| (queue.signal.as_str().to_owned(), queue.saved(journal)))
             .collect()
     }
 

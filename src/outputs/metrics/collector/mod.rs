@@ -128,7 +128,7 @@ impl Scrape {
         let receivers = receivers.map(|(name, is_up)| (name.clone().into(), *is_up));
         let signals = exports.iter();
         let signals =
-            signals.filter_map(|(signal, counts)| Some((signal.name().into(), counts.is_up?)));
+            signals.filter_map(|(signal, counts)| Some((signal.as_str().into(), counts.is_up?)));
         let receivers = receivers.chain(signals);
         let receivers = receivers.map(|(name, is_up)| ([name], is_up));
         let write_failures = snapshot.state_write_failures;

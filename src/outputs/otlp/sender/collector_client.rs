@@ -202,14 +202,14 @@ impl CollectorClient {
                 endpoint = self.settings().shown_endpoint(),
                 proxy = shown_proxy(self.settings()),
                 "{} export failed",
-                self.settings().signal.as_str()
+                self.settings().signal.adjective()
             );
         }
     }
 
     pub(super) fn recovered(&mut self) {
         if self.last_failure.take().is_some() {
-            info!(name: log_id::EXPORT_RECOVERED, "{} export recovered", self.settings().signal.as_str());
+            info!(name: log_id::EXPORT_RECOVERED, "{} export recovered", self.settings().signal.adjective());
         }
         self.failures = 0;
         self.is_probed = true;

@@ -106,7 +106,7 @@ impl Sender {
             gzip = exporter.gzip,
             durable = self.is_durable,
             "{} export enabled",
-            signal.as_str()
+            signal.adjective()
         );
         let (flush_timeout, stop) = (self.client.timing.flush_timeout, self.stop.clone());
         // What is in flight when its request is cut off is sent again after the next start.
@@ -262,7 +262,7 @@ async fn flush(
         () = &mut task => {}
         () = stop.cancelled() => {
             if timeout(limit, task).await.is_err() {
-                info!("{} flush timed out", signal.as_str());
+                info!("{} flush timed out", signal.adjective());
             }
         }
     }

@@ -179,7 +179,7 @@ impl ExporterSettings {
     }
 
     pub(super) fn pipeline_hint(&self) -> String {
-        let (name, exporter) = (self.signal.as_str(), self.signal.exporter_variable());
+        let (name, exporter) = (self.signal.adjective(), self.signal.exporter_variable());
         format!("; set {exporter}=none if the collector has no {name} pipeline")
     }
 }
