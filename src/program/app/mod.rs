@@ -165,11 +165,11 @@ fn log_start(config: &Config) {
             missing, "old api-version: event types and fields are missing"
         );
     }
-    let ignored = config.otlp.iter().flat_map(|settings| &settings.ignored);
-    let notes = config.web_config.iter().flat_map(WebConfig::notes);
-    for note in ignored.map(String::as_str).chain(notes.copied()) {
-        warn!("{note}");
+    for ignored in config.otlp.iter().flat_map(|settings| &settings.ignored) {
+        warn!("{ignored}");
     }
+    let notes = config.web_config.iter().flat_map(WebConfig::notes);
+    notes.for_each(|note| warn!("{note}"));
     if config.otlp.is_some() || !config.alertmanagers.is_empty() {
         for (variable, proxy) in proxy::variables() {
             if let Some(proxy) = proxy {
