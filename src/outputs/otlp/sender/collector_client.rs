@@ -340,10 +340,7 @@ impl Transport {
             Some(Err(message)) => Err(FailedRequest::new(ExportFailure::Tls, message)),
             None => {
                 let message = "the thread that reads files and resolves host names hangs";
-                Err(FailedRequest::new(
-                    ExportFailure::Connect,
-                    message.to_owned(),
-                ))
+                Err(FailedRequest::new(ExportFailure::Connect, message))
             }
         }
     }

@@ -121,7 +121,7 @@ pub(super) fn export_result(
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let code = text("grpc-status").and_then(|code| code.parse::<usize>().ok());
     let Some(&(name, mut reason, mut result)) = code.and_then(|code| CODES.get(code)) else {
-        let problem = "the response has no gRPC status".to_owned();
+        let problem = "the response has no gRPC status";
         return Err(FailedRequest::new(NotOtlp, problem));
     };
     if result == Accepted {

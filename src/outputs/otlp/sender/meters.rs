@@ -13,7 +13,7 @@ use opentelemetry::{
 };
 use opentelemetry_sdk::{
     Resource,
-    error::OTelSdkResult,
+    error::{OTelSdkError, OTelSdkResult},
     metrics::{
         Aggregation, Instrument, InstrumentKind, ManualReader, Pipeline, SdkMeterProvider, Stream,
         Temporality,
@@ -128,12 +128,10 @@ impl Meters {
         }
     }
 
-    pub(super) fn collect(&self) -> Result<ResourceMetrics, String> {
+    pub(super) fn collect(&self) -> Result<ResourceMetrics, OTelSdkError> {
         let mut metrics = ResourceMetrics::default();
-        let collected = self.reader.collect(&mut metrics);
-        collected
-            .map(|()| metrics)
-            .map_err(|error| error.to_string())
+        self.reader.collect(&mut metrics)?;
+        Ok(metrics)
     }
 
     fn set(&self, metric: &'static Metric, series: Vec<(Vec<KeyValue>, f64)>) {

@@ -97,8 +97,9 @@ impl MetricPusher {
         debug_assert!(scraped.is_ok(), "the meters take all families");
         let records = match self.meters.collect() {
             Ok(collected) => Records::Metrics(collected),
-            Err(message) => {
-                self.client.failed(ExportFailure::Rejected, &message);
+            Err(error) => {
+                let (reason, message) = (ExportFailure::Rejected, error.to_string());
+                self.client.failed(reason, &message);
                 return None;
             }
         };

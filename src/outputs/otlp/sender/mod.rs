@@ -126,11 +126,7 @@ impl Sender {
                 if is_stopping {
                     return;
                 }
-                if self.client.is_probed {
-                    self.idle().await;
-                } else {
-                    self.probe().await;
-                }
+                self.idle().await;
             } else if let Err(failed) = self.send(&entries).await {
                 if self.stop.is_cancelled() && self.is_durable {
                     return;
@@ -155,17 +151,11 @@ impl Sender {
         true
     }
 
-    async fn idle(&self) {
-        tokio::select! {
-            () = self.queue.added() => {}
-            () = self.stop.cancelled() => {}
-        }
-    }
-
-    /// Sends an empty request, until one is accepted. What is added does not wait for that.
-    async fn probe(&mut self) {
+    /// Waits for what is added. Until one is accepted, sends empty requests meanwhile.
+    async fn idle(&mut self) {
+        let is_probed = self.client.is_probed;
         let result = tokio::select! {
-            result = self.client.probe() => result,
+            result = self.client.probe(), if !is_probed => result,
             () = self.queue.added() => return self.client.failures = 0,
             () = self.stop.cancelled() => return,
         };

@@ -50,9 +50,11 @@ impl SignalQueue {
             cursor: Mutex::new(cursor),
             added: Notify::new(),
             moved,
-            counts: watch::Sender::default(),
+            counts: watch::Sender::new(ExportCounts {
+                spooled,
+                ..ExportCounts::default()
+            }),
         };
-        queue.counts.send_modify(|counts| counts.spooled = spooled);
         queue.drop_unsent(DropReason::Unreadable, lost, "lost with the journal");
         queue
     }
@@ -73,13 +75,9 @@ impl SignalQueue {
         if Arc::ptr_eq(&known, journal) {
             return;
         }
-        let newest = if known.id == journal.id {
-            known.newest
-        } else {
-            0
-        };
+        let newest = (known.id == journal.id).then_some(known.newest);
         let is_released = known.ownership.is_doubtful && !journal.ownership.is_doubtful;
-        let mut added = journal.after(newest);
+        let mut added = journal.after(newest.unwrap_or_default());
         let is_more = is_released || added.any(|entry| cursor.count(entry) > 0);
         let lost = cursor.update(journal, dropped);
         self.drop_unsent(DropReason::SpoolFull, lost, "dropped from the journal");

@@ -81,8 +81,7 @@ impl OtlpSettings {
             lookup,
             ignored: Vec::new(),
         };
-        let disabled = variables.named("OTEL_SDK_DISABLED");
-        if variables.is_other(disabled, "false", "true") {
+        if variables.is_other(variables.named("OTEL_SDK_DISABLED"), "false", "true") {
             return Ok(None);
         }
         let mut exporters = Vec::new();
@@ -107,14 +106,12 @@ impl OtlpSettings {
         if exporters.is_empty() && variables.ignored.is_empty() {
             return Ok(None);
         }
-        let resource_attributes = variables.resource_attributes();
-        let service_name = variables.get("OTEL_SERVICE_NAME");
         Ok(Some(Self {
             exporters,
             metric_interval,
             temporality,
-            service_name,
-            resource_attributes,
+            service_name: variables.get("OTEL_SERVICE_NAME"),
+            resource_attributes: variables.resource_attributes(),
             ignored: variables.ignored,
         }))
     }
@@ -226,29 +223,22 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
     ) -> Result<Option<Url>, String> {
         let variable = signal.exporter_variable();
         let is_metrics = signal == Signal::Metrics;
-        let exporter = self.get(&variable);
-        let has_otlp = |list: &str| entries(list).any(|it| it.eq_ignore_ascii_case("otlp"));
-        let is_none = |value: &str| value.eq_ignore_ascii_case("none");
-        let (is_exported, is_invalid) = match exporter.as_deref() {
-            None => (!is_metrics, false),
-            Some(value) if is_none(value) => (false, false),
-            Some(value) if has_otlp(value) => (true, false),
-            Some(_) => (!is_metrics, true),
-        };
-        let endpoint = if is_exported {
-            let is_grpc = protocol.is_some_and(|(_, it)| it.eq_ignore_ascii_case("grpc"));
-            self.endpoint(signal, is_grpc)?
-        } else {
-            None
-        };
+        let default = if is_metrics { "none" } else { "otlp" };
+        let given = self.get(&variable);
+        let value = given.as_deref().unwrap_or(default);
+        let has_otlp = entries(value).any(|it| it.eq_ignore_ascii_case("otlp"));
+        let is_invalid = !has_otlp && !value.eq_ignore_ascii_case("none");
+        let is_exported = has_otlp || is_invalid && !is_metrics;
+        let is_grpc = protocol.is_some_and(|(_, it)| it.eq_ignore_ascii_case("grpc"));
+        let endpoint = is_exported.then(|| self.endpoint(signal, is_grpc));
+        let endpoint = endpoint.transpose()?.flatten();
         if is_invalid && (is_metrics || endpoint.is_some()) {
-            let used = if is_metrics { "none" } else { "otlp" };
-            let problem = format!("the value is neither otlp nor none, {used} is used");
+            let problem = format!("the value is neither otlp nor none, {default} is used");
             self.ignore(&variable, &problem);
         } else if is_metrics && is_exported && endpoint.is_none() {
             let problem = format!("set OTEL_EXPORTER_OTLP_ENDPOINT or {METRICS_ENDPOINT} too");
             self.ignore(&variable, &problem);
-        } else if is_metrics && exporter.is_none() && self.get(METRICS_ENDPOINT).is_some() {
+        } else if is_metrics && given.is_none() && self.get(METRICS_ENDPOINT).is_some() {
             let problem = format!("metrics are exported only with {variable}=otlp");
             self.ignore(METRICS_ENDPOINT, &problem);
         }
@@ -282,9 +272,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
 
     fn headers(&self, signal: Signal) -> Result<HeaderMap, String> {
         let mut headers = HeaderMap::new();
-        let Some((variable, list)) = self.otlp(signal, "HEADERS") else {
-            return Ok(headers);
-        };
+        let (variable, list) = self.otlp(signal, "HEADERS").unwrap_or_default();
         for entry in entries(&list) {
             let header = pair(entry).and_then(|(key, value)| {
                 let key = HeaderName::from_bytes(key.as_bytes()).ok()?;
@@ -325,17 +313,13 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
     /// The specification discards all entries if one is invalid.
     fn resource_attributes(&mut self) -> Vec<(String, String)> {
         const NAME: &str = "OTEL_RESOURCE_ATTRIBUTES";
-        let Some(value) = self.get(NAME) else {
-            return Vec::new();
-        };
+        let value = self.get(NAME).unwrap_or_default();
         let pairs: Option<Vec<_>> = entries(&value).map(pair).collect();
-        pairs.unwrap_or_else(|| {
-            self.ignore(
-                NAME,
-                "the value is not a list of name=value pairs with percent-encoded values",
-            );
-            Vec::new()
-        })
+        if pairs.is_none() {
+            let problem = "the value is not a list of name=value pairs with percent-encoded values";
+            self.ignore(NAME, problem);
+        }
+        pairs.unwrap_or_default()
     }
 }
 

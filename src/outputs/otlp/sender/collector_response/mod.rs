@@ -51,10 +51,10 @@ pub(super) struct FailedRequest {
 
 impl FailedRequest {
     /// Without a response.
-    pub(super) fn new(reason: ExportFailure, message: String) -> Self {
+    pub(super) fn new(reason: ExportFailure, message: impl Into<String>) -> Self {
         Self {
             reason,
-            message,
+            message: message.into(),
             after: None,
             result: RequestResult::Unavailable,
         }
