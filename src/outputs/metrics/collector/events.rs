@@ -31,13 +31,10 @@ pub(super) fn write(
     let events = labelled(snapshot.exposed(options.scope));
     let all = snapshot.events.iter().map(AsRef::as_ref);
     let own = labelled(all.filter(|tracked| assessment::concerns_vm(tracked, now)));
-    let own: Vec<_> = own
+    let own = own
         .into_iter()
-        .map(|event| Judged {
-            judgement: judge(event.tracked, now),
-            labels: event,
-        })
-        .collect();
+        .map(|event| (judge(event.tracked, now), event));
+    let own: Vec<_> = own.collect();
     write(alerts(&own))?;
     write(gauge(&catalog::EVENT_DURATION, &events, |tracked| {
         tracked.shown.duration_seconds.map(|s| s as f64)
@@ -80,15 +77,7 @@ struct EventLabels<'a> {
     shared: [Cow<'a, str>; 3],
 }
 
-impl<'a> EventLabels<'a> {
-    fn new(tracked: &'a TrackedEvent) -> Self {
-        let members = [Member::ID, Member::TYPE, Member::SOURCE];
-        Self {
-            tracked,
-            shared: members.map(|member| member.label_value(&tracked.shown)),
-        }
-    }
-
+impl EventLabels<'_> {
     fn id(&self) -> Cow<'_, str> {
         Cow::Borrowed(&*self.shared[0])
     }
@@ -107,8 +96,14 @@ impl<'a> EventLabels<'a> {
 fn labelled<'a>(events: impl Iterator<Item = &'a TrackedEvent>) -> Vec<EventLabels<'a>> {
     // Ids that differ only in characters that labels do not show would be duplicate series.
     let mut ids = HashSet::new();
+    let members = [Member::ID, Member::TYPE, Member::SOURCE];
     events
-        .map(EventLabels::new)
+        .map(|tracked| EventLabels {
+            tracked,
+            shared: members
+                .each_ref()
+                .map(|member| member.label_value(&tracked.shown)),
+        })
         .filter(|event| ids.insert(event.shared[0].clone()))
         .collect()
 }
@@ -173,13 +168,10 @@ fn resource_info<'a>(events: &'a [EventLabels<'_>]) -> Family<'a> {
     Family::new(&catalog::EVENT_RESOURCE_INFO, resources)
 }
 
-struct Judged<'a> {
-    labels: EventLabels<'a>,
-    judgement: Judgement<'a>,
-}
+type Judged<'a> = (Judgement<'a>, EventLabels<'a>);
 
 fn alerts<'a>(own: &'a [Judged<'_>]) -> Family<'a> {
-    let alerts = own.iter().flat_map(|Judged { labels, judgement }| {
+    let alerts = own.iter().flat_map(|(judgement, labels)| {
         judgement.alerts.iter().map(|alert| {
             let values = [
                 labels.id(),
@@ -195,7 +187,7 @@ fn alerts<'a>(own: &'a [Judged<'_>]) -> Family<'a> {
 }
 
 fn messages<'a>(own: &'a [Judged<'_>], snapshot: &Snapshot) -> Family<'a> {
-    let messages = own.iter().map(|Judged { labels, judgement }| {
+    let messages = own.iter().map(|(judgement, labels)| {
         let words = judgement.words(snapshot);
         let description = words.description();
         let values = [labels.id(), words.summary.into(), description.into()];
@@ -205,7 +197,7 @@ fn messages<'a>(own: &'a [Judged<'_>], snapshot: &Snapshot) -> Family<'a> {
 }
 
 fn open<'a>(own: &'a [Judged<'_>], snapshot: &Snapshot) -> Family<'a> {
-    let open = own.iter().filter_map(|Judged { labels, judgement }| {
+    let open = own.iter().filter_map(|(judgement, labels)| {
         Some(([labels.id()], judgement.is_open(&snapshot.poll)?))
     });
     Family::new(&catalog::EVENT_OPEN, open)
@@ -217,8 +209,8 @@ fn priority<'a>(own: &'a [Judged<'_>], snapshot: &'a Snapshot) -> Family<'a> {
     let vm_name = snapshot.vm_name.as_deref().unwrap_or_default();
     let maintenance = own
         .iter()
-        .filter(|event| !event.labels.tracked.shown.is_advisory());
-    let priority = maintenance.map(move |Judged { labels, judgement }| {
+        .filter(|(judgement, _)| !judgement.tracked.shown.is_advisory());
+    let priority = maintenance.map(move |(judgement, labels)| {
         let values = [
             labels.id(),
             Cow::Borrowed(&*labels.shared[1]),

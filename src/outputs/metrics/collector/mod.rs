@@ -50,16 +50,14 @@ impl Scrape {
         events::write(&self.snapshot, self.options, self.now, write)?;
         let mut families: Vec<_> = self.polling().into_iter().chain(self.events()).collect();
         families.extend(self.outputs());
-        families.sort_unstable_by_key(|family| family.metric.name);
         if self.options.process {
             families.extend(process());
-        } else {
-            families.retain(|family| family.metric.name != catalog::BUILD_INFO.name);
         }
+        families.sort_unstable_by_key(|family| family.metric.name);
         families.into_iter().try_for_each(write)
     }
 
-    fn polling(&self) -> [Family<'_>; 10] {
+    fn polling(&self) -> [Family<'_>; 9] {
         let (poll, requests) = (&self.snapshot.poll, &self.snapshot.requests);
         let duration = [([], &requests.duration)];
         let last_success = poll.last_success_at().map(Timestamp::as_unix_seconds);
@@ -71,7 +69,6 @@ impl Scrape {
                 &catalog::INCARNATION,
                 poll.incarnation().map(SampleValue::Int),
             ),
-            build_info(),
             Family::new(&catalog::IMDS_DURATION, duration),
             keyed(&catalog::IMDS_FAILURES, &requests.failures, |it| {
                 [it.as_str()]
@@ -125,12 +122,11 @@ impl Scrape {
             .collect();
         let pushes = outputs.pushes.lock();
         let receivers = pushes.receivers.iter();
-        let receivers = receivers.map(|(name, is_up)| (name.clone().into(), *is_up));
+        let receivers = receivers.map(|(name, is_up)| ([name.clone().into()], *is_up));
         let signals = exports.iter();
         let signals =
-            signals.filter_map(|(signal, counts)| Some((signal.as_str().into(), counts.is_up?)));
+            signals.filter_map(|(it, counts)| Some(([it.as_str().into()], counts.is_up?)));
         let receivers = receivers.chain(signals);
-        let receivers = receivers.map(|(name, is_up)| ([name], is_up));
         let write_failures = snapshot.state_write_failures;
         let mut families = vec![
             Family::single(&catalog::ALERT_ENDS_DROPPED, Some(snapshot.dropped_ends)),
@@ -223,13 +219,10 @@ where
     Family::new(metric, samples)
 }
 
-fn build_info() -> Family<'static> {
+fn process<'a>() -> impl Iterator<Item = Family<'a>> {
     let version = env!("CARGO_PKG_VERSION");
     let values = [version, env!("BUILD_REVISION"), env!("BUILD_RUSTC")];
-    Family::new(&catalog::BUILD_INFO, [(values.map(Cow::from), true)])
-}
-
-fn process<'a>() -> impl Iterator<Item = Family<'a>> {
+    let build = Family::new(&catalog::BUILD_INFO, [(values.map(Cow::from), true)]);
     let process = collect();
     let cpu = Family::single(&catalog::PROCESS_CPU, process.cpu_seconds_total);
     let gauges = [
@@ -251,7 +244,7 @@ fn process<'a>() -> impl Iterator<Item = Family<'a>> {
         ),
     ];
     let gauges = gauges.map(|(metric, value)| Family::single(metric, value.map(|it| it as f64)));
-    [cpu].into_iter().chain(gauges)
+    [build, cpu].into_iter().chain(gauges)
 }
 
 fn export<'a>(signal: Signal, counts: &ExportCounts) -> Vec<Family<'a>> {

@@ -73,7 +73,7 @@ impl Default for RetryTiming {
 
 #[derive(Debug)]
 pub struct CollectorClient {
-    transport: Transport,
+    transport: Arc<Transport>,
     pub(super) clock: Clock,
     pub(super) timing: RetryTiming,
     pub(crate) counts: watch::Sender<ExportCounts>,
@@ -94,16 +94,16 @@ impl CollectorClient {
     /// # Errors
     /// When the system has no thread left.
     pub fn new(settings: &ExporterSettings, clock: Clock, timing: RetryTiming) -> io::Result<Self> {
-        let transport = Transport(Arc::new(Shared {
+        let transport = Transport {
             settings: settings.clone(),
             secrets: client::secrets(&settings.endpoint, &settings.headers),
             clock,
             worker: Worker::start("otlp")?,
             client: Mutex::new(None),
             result: Mutex::new(None),
-        }));
+        };
         Ok(Self {
-            transport,
+            transport: transport.into(),
             clock,
             timing,
             counts: watch::Sender::default(),
@@ -116,7 +116,7 @@ impl CollectorClient {
     }
 
     pub(super) fn settings(&self) -> &ExporterSettings {
-        &self.transport.0.settings
+        &self.transport.settings
     }
 
     /// Waits as long as the collector asked for, whatever is to be sent.
@@ -149,7 +149,7 @@ impl CollectorClient {
     /// Sends records as one request. Metrics have a resource of their own.
     pub(super) async fn export(&mut self, records: &Records, resource: &Resource) -> ExportResult {
         let exported = self.transport.encode(records, resource).await;
-        let result = self.transport.0.result.lock().take();
+        let result = self.transport.result.lock().take();
         let result = result.unwrap_or_else(|| {
             let error = exported.err().map(|error| error.to_string());
             let message = error.unwrap_or_else(|| "the exporter made no request".to_owned());
@@ -177,7 +177,7 @@ impl CollectorClient {
             Err(failed) if !failed.is_refused() => {
                 // Certificates may have been renewed, and HTTP/2 would keep a connection that is dead.
                 if [ExportFailure::Tls, ExportFailure::Timeout].contains(&failed.reason) {
-                    *self.transport.0.client.lock() = None;
+                    *self.transport.client.lock() = None;
                 }
                 self.not_before = failed.after.map(|delay| Instant::now() + delay);
                 self.failed(failed.reason, &failed.message);
@@ -225,11 +225,8 @@ impl CollectorClient {
 
 /// The client of an exporter. It answers each request with success: the exporter would hide the response, and repeat the
 /// request by itself.
-#[derive(Debug, Clone)]
-struct Transport(Arc<Shared>);
-
 #[derive(Debug)]
-struct Shared {
+struct Transport {
     settings: ExporterSettings,
     secrets: Secrets,
     clock: Clock,
@@ -245,14 +242,18 @@ struct Shared {
 impl HttpClient for Transport {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let result = self.post(request.into_body()).await;
-        *self.0.result.lock() = Some(result);
+        *self.result.lock() = Some(result);
         Ok(Response::new(Bytes::new()))
     }
 }
 
 impl Transport {
     /// Encodes records by an exporter, which posts them by this client.
-    async fn encode(&self, records: &Records, resource: &Resource) -> Result<(), HttpError> {
+    async fn encode(
+        self: &Arc<Self>,
+        records: &Records,
+        resource: &Resource,
+    ) -> Result<(), HttpError> {
         match records {
             Records::Spans(spans) => {
                 let mut exporter = self
@@ -279,18 +280,16 @@ impl Transport {
     }
 
     /// Makes this the client of an exporter, whose endpoint is not used.
-    fn configure<B: WithExportConfig + WithHttpConfig>(&self, builder: B) -> B {
+    fn configure<B: WithExportConfig + WithHttpConfig>(self: &Arc<Self>, builder: B) -> B {
         builder
-            .with_http_client(self.clone())
+            .with_shared_http_client(Arc::<Self>::clone(self))
             .with_protocol(OtlpProtocol::HttpBinary)
             .with_endpoint("http://localhost")
     }
 
     async fn post(&self, mut body: Bytes) -> ExportResult {
         let client = self.client().await?;
-        let Shared {
-            settings, secrets, ..
-        } = &*self.0;
+        let (settings, secrets) = (&self.settings, &self.secrets);
         let is_grpc = settings.protocol == Protocol::Grpc;
         let compressed = settings.gzip.then(|| gzip(&body)).and_then(Result::ok);
         let is_compressed = compressed.is_some();
@@ -321,20 +320,20 @@ impl Transport {
             return grpc::export_result(&headers, &message, settings, secrets);
         }
         let response = read(response).await.map(gunzip);
-        of_http(&response, self.0.clock.now().wall, settings, secrets)
+        of_http(&response, self.clock.now().wall, settings, secrets)
     }
 
     async fn client(&self) -> Result<Client, FailedRequest> {
-        if let Some(client) = &*self.0.client.lock() {
+        if let Some(client) = &*self.client.lock() {
             return Ok(client.clone());
         }
-        let settings = self.0.settings.clone();
-        let worker = &self.0.worker;
+        let settings = self.settings.clone();
+        let worker = &self.worker;
         let resolver = Resolver::System(worker.clone());
         let made = worker.run_while_awaited(move || client_of(&settings, resolver));
         match made.await {
             Some(Ok(client)) => {
-                *self.0.client.lock() = Some(client.clone());
+                *self.client.lock() = Some(client.clone());
                 Ok(client)
             }
             Some(Err(message)) => Err(FailedRequest::new(ExportFailure::Tls, message)),
