@@ -47,10 +47,8 @@ struct Failed {
 pub struct Cursor {
     pub journal: Arc<Journal>,
     count: fn(&Entry) -> u64,
-    /// All entries up to this number are done: accepted, dropped, or without records.
-    sent: u64,
-    /// Later entries that are done, too.
-    ahead: BTreeSet<u64>,
+    /// The entries that are accepted, dropped, or without records.
+    done: SavedCursor,
     failed: BTreeMap<u64, Failed>,
     in_flight: Vec<Arc<Entry>>,
     requests: u64,
@@ -67,15 +65,14 @@ impl Cursor {
         count: fn(&Entry) -> u64,
     ) -> Self {
         let before = journal.first.saturating_sub(1);
-        let (sent, ahead) = match saved {
-            Some(saved) => (saved.sent.min(before), saved.ahead.clone()),
-            None => (before, BTreeSet::new()),
-        };
+        let ahead = saved.map(|saved| saved.ahead.clone());
         Self {
             journal: Arc::clone(journal),
             count,
-            sent,
-            ahead,
+            done: SavedCursor {
+                sent: saved.map_or(before, |saved| saved.sent.min(before)),
+                ahead: ahead.unwrap_or_default(),
+            },
             failed: BTreeMap::new(),
             in_flight: Vec::new(),
             requests: 0,
@@ -86,12 +83,10 @@ impl Cursor {
 
     /// How far this journal was sent; from its beginning on if it is another one.
     pub fn saved(&self, journal: &Journal) -> SavedCursor {
-        if self.journal.id != journal.id {
-            return SavedCursor::default();
-        }
-        SavedCursor {
-            sent: self.sent,
-            ahead: self.ahead.clone(),
+        if self.journal.id == journal.id {
+            self.done.clone()
+        } else {
+            SavedCursor::default()
         }
     }
 
@@ -102,7 +97,7 @@ impl Cursor {
 
     /// The spans, or log records, of the entries that are not done.
     pub fn unsent(&self) -> u64 {
-        let kept = self.journal.after(self.sent);
+        let kept = self.journal.after(self.done.sent);
         let fallen_off = self.in_flight.iter().filter(|it| !self.is_kept(it));
         self.records(kept.chain(fallen_off).filter(|it| !self.is_done(it)))
     }
@@ -110,10 +105,10 @@ impl Cursor {
     /// The numbers that a restored journal lost before they were sent.
     pub fn lost(&self) -> u64 {
         let journal = &self.journal;
-        let after = self.sent.max(journal.bounded);
+        let after = self.done.sent.max(journal.bounded);
         let entries = journal.after(after).map(|entry| entry.number);
         let read = entries.take_while(|number| *number < journal.first);
-        let ahead = self.ahead.iter().copied().filter(|number| *number > after);
+        let ahead = self.done.ahead.range(after.saturating_add(1)..).copied();
         let known: BTreeSet<_> = read.chain(ahead).collect();
         let all = journal.first.saturating_sub(1).saturating_sub(after);
         all.saturating_sub(known.len() as u64)
@@ -128,7 +123,7 @@ impl Cursor {
         }
         let lost = dropped.iter().filter(|entry| {
             let is_in_flight = self.in_flight.iter().any(|it| it.number == entry.number);
-            entry.number > self.sent && !is_in_flight && !self.is_done(entry)
+            entry.number > self.done.sent && !is_in_flight && !self.is_done(entry)
         });
         let lost = self.records(lost);
         self.journal = Arc::clone(journal);
@@ -141,7 +136,7 @@ impl Cursor {
         self.advance();
         let journal = &self.journal;
         let mut bytes = 0;
-        let untried = journal.after(self.sent).filter(|entry| {
+        let untried = journal.after(self.done.sent).filter(|entry| {
             journal.may_send(entry)
                 && !self.failed.contains_key(&entry.number)
                 && !self.is_done(entry)
@@ -187,7 +182,7 @@ impl Cursor {
                 _ => Some(DropReason::Rejected),
             };
             self.failed.remove(&entry.number);
-            self.ahead.insert(entry.number);
+            self.done.ahead.insert(entry.number);
             dropped.extend(reason.map(|reason| (entry, reason)));
         }
         if result == Accepted {
@@ -209,14 +204,14 @@ impl Cursor {
 
     /// Up to the first entry that is not done. What the journal does not have any more is.
     fn advance(&mut self) {
-        let mut entries = self.journal.after(self.sent);
+        let mut entries = self.journal.after(self.done.sent);
         let first = entries.find(|entry| !self.is_done(entry));
-        self.sent = first.map_or(self.journal.newest, |entry| entry.number.saturating_sub(1));
-        self.ahead = self.ahead.split_off(&self.sent.saturating_add(1));
+        self.done.sent = first.map_or(self.journal.newest, |entry| entry.number.saturating_sub(1));
+        self.done.ahead = self.done.ahead.split_off(&self.done.sent.saturating_add(1));
     }
 
     fn is_done(&self, entry: &Entry) -> bool {
-        self.ahead.contains(&entry.number) || self.count(entry) == 0
+        self.done.ahead.contains(&entry.number) || self.count(entry) == 0
     }
 
     fn is_kept(&self, entry: &Entry) -> bool {
