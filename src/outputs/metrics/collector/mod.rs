@@ -59,17 +59,14 @@ impl Scrape {
 
     fn polling(&self) -> [Family<'_>; 9] {
         let (poll, requests) = (&self.snapshot.poll, &self.snapshot.requests);
-        let duration = [([], &requests.duration)];
+        let incarnation = poll.incarnation().map(SampleValue::Int);
         let last_success = poll.last_success_at().map(Timestamp::as_unix_seconds);
         let is_mismatch = self.snapshot.identity.as_ref();
         let is_mismatch = is_mismatch.map(|_| self.snapshot.other_vm_name().is_some());
         let is_warming_up = poll.is_warming_up(self.now);
         [
-            Family::single(
-                &catalog::INCARNATION,
-                poll.incarnation().map(SampleValue::Int),
-            ),
-            Family::new(&catalog::IMDS_DURATION, duration),
+            Family::single(&catalog::INCARNATION, incarnation),
+            Family::single(&catalog::IMDS_DURATION, Some(&requests.duration)),
             keyed(&catalog::IMDS_FAILURES, &requests.failures, |it| {
                 [it.as_str()]
             }),
@@ -84,12 +81,9 @@ impl Scrape {
 
     fn events(&self) -> [Family<'_>; 8] {
         let counters = &self.snapshot.counters;
+        let (advisories, pending) = (self.snapshot.advisories(), self.snapshot.pending());
         [
-            self.by_type_and_scope(
-                &catalog::ADVISORIES,
-                &EventType::ADVISORIES,
-                self.snapshot.advisories(),
-            ),
+            self.by_type_and_scope(&catalog::ADVISORIES, &EventType::ADVISORIES, advisories),
             keyed(&catalog::ANOMALIES, &counters.anomalies, |it| [it.as_str()]),
             keyed(&catalog::ENDED, &counters.ended, |(it, outcome)| {
                 [it.as_str(), outcome.as_str()]
@@ -104,11 +98,7 @@ impl Scrape {
             keyed(&catalog::OBSERVED, &counters.observed, |(it, scope)| {
                 [it.as_str(), scope.as_str()]
             }),
-            self.by_type_and_scope(
-                &catalog::PENDING,
-                &EventType::KNOWN,
-                self.snapshot.pending(),
-            ),
+            self.by_type_and_scope(&catalog::PENDING, &EventType::KNOWN, pending),
         ]
     }
 
@@ -128,6 +118,8 @@ impl Scrape {
             signals.filter_map(|(it, counts)| Some(([it.as_str().into()], counts.is_up?)));
         let receivers = receivers.chain(signals);
         let write_failures = snapshot.state_write_failures;
+        let textfile_failures = count(&outputs.textfile_write_failures);
+        let log_lines = count(&outputs.dropped_log_lines);
         let mut families = vec![
             Family::single(&catalog::ALERT_ENDS_DROPPED, Some(snapshot.dropped_ends)),
             Family::single(&catalog::ALERT_PUSH_FAILURES, Some(pushes.failures)),
@@ -137,16 +129,10 @@ impl Scrape {
                 &snapshot.counters.approvals,
                 |(it, result)| [it.as_str(), result.as_str()],
             ),
-            Family::single(
-                &catalog::LOG_LINES_DROPPED,
-                count(&outputs.dropped_log_lines),
-            ),
+            Family::single(&catalog::LOG_LINES_DROPPED, log_lines),
             Family::new(&catalog::RECEIVER_UP, receivers),
             Family::single(&catalog::STATE_WRITE_FAILURES, Some(write_failures)),
-            Family::single(
-                &catalog::TEXTFILE_WRITE_FAILURES,
-                count(&outputs.textfile_write_failures),
-            ),
+            Family::single(&catalog::TEXTFILE_WRITE_FAILURES, textfile_failures),
         ];
         // Zeros while no spans are exported.
         exports.entry(Signal::Traces).or_default();

@@ -94,16 +94,15 @@ impl CollectorClient {
     /// # Errors
     /// When the system has no thread left.
     pub fn new(settings: &ExporterSettings, clock: Clock, timing: RetryTiming) -> io::Result<Self> {
-        let transport = Transport {
-            settings: settings.clone(),
-            secrets: client::secrets(&settings.endpoint, &settings.headers),
-            clock,
-            worker: Worker::start("otlp")?,
-            client: Mutex::new(None),
-            result: Mutex::new(None),
-        };
         Ok(Self {
-            transport: transport.into(),
+            transport: Arc::new(Transport {
+                settings: settings.clone(),
+                secrets: client::secrets(&settings.endpoint, &settings.headers),
+                clock,
+                worker: Worker::start("otlp")?,
+                client: Mutex::new(None),
+                result: Mutex::new(None),
+            }),
             clock,
             timing,
             counts: watch::Sender::default(),
@@ -331,17 +330,12 @@ impl Transport {
         let worker = &self.worker;
         let resolver = Resolver::System(worker.clone());
         let made = worker.run_while_awaited(move || client_of(&settings, resolver));
-        match made.await {
-            Some(Ok(client)) => {
-                *self.client.lock() = Some(client.clone());
-                Ok(client)
-            }
-            Some(Err(message)) => Err(FailedRequest::new(ExportFailure::Tls, message)),
-            None => {
-                let message = "the thread that reads files and resolves host names hangs";
-                Err(FailedRequest::new(ExportFailure::Connect, message))
-            }
-        }
+        let hangs = "the thread that reads files and resolves host names hangs";
+        let hangs = || FailedRequest::new(ExportFailure::Connect, hangs);
+        let client = made.await.ok_or_else(hangs)?;
+        let client = client.map_err(|it| FailedRequest::new(ExportFailure::Tls, it))?;
+        *self.client.lock() = Some(client.clone());
+        Ok(client)
     }
 }
 
