@@ -144,7 +144,15 @@ impl Addresses {
         if answers.iter().any(Answer::is_refusal) {
             answers = self.send(vec![self.request(&[])]).await;
         } else {
-            answers.iter_mut().for_each(Answer::check_status);
+            for answer in &mut answers {
+                // A success whose body is no status comes from something else.
+                if matches!(&answer.result, Ok(body) if !body.trim_ascii_start().starts_with(b"{"))
+                {
+                    let why =
+                        "the answer is not the status of an Alertmanager: check --alertmanager.url";
+                    answer.result = Err(why.to_owned());
+                }
+            }
         }
         self.show_state(&answers);
         answers
@@ -378,14 +386,6 @@ impl Answer {
             status: None,
             retry_after: None,
             result: Ok(Bytes::new()),
-        }
-    }
-
-    /// A success whose body is no status comes from something else.
-    fn check_status(&mut self) {
-        if matches!(&self.result, Ok(body) if !body.trim_ascii_start().starts_with(b"{")) {
-            let why = "the answer is not the status of an Alertmanager: check --alertmanager.url";
-            self.result = Err(why.to_owned());
         }
     }
 

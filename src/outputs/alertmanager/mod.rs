@@ -131,10 +131,7 @@ impl AlertPusher {
                     self.push(alerts, &snapshot, now).await;
                 }
             }
-            if is_last {
-                return;
-            }
-            if !wait_for_change(&mut snapshots, wait, &stop).await {
+            if is_last || !wait_for_change(&mut snapshots, wait, &stop).await {
                 return;
             }
         }

@@ -102,14 +102,23 @@ impl Directory {
 
     /// Reads the state of an earlier process. The file stays in place.
     pub fn read(&mut self, now: Timestamp) -> Found {
-        let found = read(&mut *self.files, &self.path);
         self.aside.remove(FILE);
-        match &found {
-            Found::Nothing | Found::State(_) => {}
-            Found::Unreadable(_) => self.keep_aside(FILE, "unreadable", now),
-            Found::Unavailable(_) => self.keep_aside(FILE, "unread", now),
-        }
-        found
+        let why = match self.files.read(&self.path.join(FILE), MAX_BYTES as u64) {
+            Ok(json) => match SavedState::from_json(&json) {
+                Ok(saved) => return Found::State(Box::new(saved)),
+                Err(why) => why,
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Nothing,
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                format!("larger than {MAX_BYTES} bytes")
+            }
+            Err(error) => {
+                self.keep_aside(FILE, "unread", now);
+                return Found::Unavailable(error.to_string());
+            }
+        };
+        self.keep_aside(FILE, "unreadable", now);
+        Found::Unreadable(why)
     }
 
     /// Reads the journal that belongs to this state. Without a state it is not known whose a journal is: a new one gets
@@ -232,20 +241,6 @@ fn lock(path: &Path) -> Result<File, Error> {
         },
         TryLockError::Error(cause) => unusable(cause),
     })
-}
-
-fn read(files: &mut dyn Filesystem, path: &Path) -> Found {
-    match files.read(&path.join(FILE), MAX_BYTES as u64) {
-        Ok(json) => match SavedState::from_json(&json) {
-            Ok(saved) => Found::State(Box::new(saved)),
-            Err(why) => Found::Unreadable(why),
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Nothing,
-        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
-            Found::Unreadable(format!("larger than {MAX_BYTES} bytes"))
-        }
-        Err(error) => Found::Unavailable(error.to_string()),
-    }
 }
 
 #[derive(Deserialize)]

@@ -87,7 +87,10 @@ pub async fn run(
     };
     let engine = Engine::new(engine_config, restored, clock.now());
     let (publisher, snapshots) = watch::channel(Arc::new(engine.snapshot(clock.now())));
-    let counters = Arc::new(OutputCounters::new(dropped_log_lines));
+    let counters = Arc::new(OutputCounters {
+        dropped_log_lines,
+        ..OutputCounters::default()
+    });
     let source = MetricSource {
         snapshots: snapshots.clone(),
         options: config.web.exposed,
