@@ -237,44 +237,35 @@ impl Client {
         )
     }
 
-    /// Sends a request. A GET is repeated once if IMDS closes the kept connection without an answer (RFC 9110, section
-    /// 9.2.2). An approval is not: IMDS may have accepted it, and the document shows that.
+    /// Sends a request, at least [`MIN_REQUEST_INTERVAL`] after the previous one. A GET is repeated once if IMDS closes the
+    /// kept connection without an answer (RFC 9110, section 9.2.2). An approval is not: IMDS may have accepted it, and the
+    /// document shows that.
     async fn send(
         &mut self,
         request: OutgoingRequest,
         timeout: Duration,
     ) -> Result<Response<Incoming>, RequestError> {
-        let again = (request.method() == Method::GET).then(|| request.clone());
-        let sent = self.send_once(request, timeout).await;
-        match again {
-            Some(request) if sent.is_err() && self.connection.was_outdated => {
-                self.send_once(request, timeout).await
+        let mut may_repeat = request.method() == Method::GET;
+        loop {
+            let since = self.since_last_start().unwrap_or(Duration::MAX);
+            let delay = MIN_REQUEST_INTERVAL.saturating_sub(since);
+            // `sleep(0)` takes a millisecond.
+            if !delay.is_zero() {
+                sleep(delay).await;
             }
-            _ => sent,
+            self.last_start = Some(self.clock.now().monotonic);
+            let sending = self.connection.send(request.clone());
+            let sent = tokio::time::timeout(timeout, sending).await;
+            let sent = sent.unwrap_or_else(|_| Err(self.timeout_error(timeout)));
+            if !(sent.is_err() && self.connection.was_outdated && may_repeat) {
+                let response = sent?;
+                if response.status() == StatusCode::MISDIRECTED_REQUEST {
+                    self.connection.close();
+                }
+                return Ok(response);
+            }
+            may_repeat = false;
         }
-    }
-
-    /// Sends one request, at least [`MIN_REQUEST_INTERVAL`] after the previous one.
-    async fn send_once(
-        &mut self,
-        request: OutgoingRequest,
-        timeout: Duration,
-    ) -> Result<Response<Incoming>, RequestError> {
-        let since = self.since_last_start();
-        let delay = since.map_or(Duration::ZERO, |since| {
-            MIN_REQUEST_INTERVAL.saturating_sub(since)
-        });
-        // `sleep(0)` takes a millisecond.
-        if !delay.is_zero() {
-            sleep(delay).await;
-        }
-        self.last_start = Some(self.clock.now().monotonic);
-        let sent = tokio::time::timeout(timeout, self.connection.send(request)).await;
-        let response = sent.unwrap_or_else(|_| Err(self.timeout_error(timeout)))?;
-        if response.status() == StatusCode::MISDIRECTED_REQUEST {
-            self.connection.close();
-        }
-        Ok(response)
     }
 
     /// Reads the body of the last response within what remains of `timeout`.
