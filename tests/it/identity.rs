@@ -83,7 +83,7 @@ async fn partial_instance_metadata_are_requested_again_and_completed() {
     imds.identity(Reply::ok(r#"{"name":"web_0","location":"westeurope"}"#));
     let mut settings = settings(&imds.base());
     settings.imds.vm_name = None;
-    settings.imds.identity_timing.partial_interval = Duration::from_millis(10);
+    settings.imds.partial_identity_interval = Duration::from_millis(10);
     let exporter = Exporter::start(settings);
     let has = |words: &'static str| move |metrics: &Metrics| metrics.0.contains(words);
     exporter

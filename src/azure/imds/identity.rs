@@ -19,6 +19,13 @@ use crate::{
 /// Short, since polling waits for it.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
+/// After a failure that is none of polling, doubled with each further one.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+const MAX_RETRY_INTERVAL: Duration = Duration::from_mins(5);
+const REFRESH_INTERVAL: Duration = Duration::from_hours(1);
+/// The default while a member that this kind of VM has is missing.
+pub(crate) const PARTIAL_INTERVAL: Duration = Duration::from_secs(30);
+
 /// Bytes; an ARM resource id has a few hundred.
 const MAX_VALUE: usize = 2_048;
 
@@ -135,31 +142,11 @@ fn parse(body: &[u8]) -> Result<Identity, ParseError> {
     Ok(identity)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IdentityTiming {
-    /// After a failure that is none of polling, doubled with each further one.
-    pub retry_interval: Duration,
-    pub max_retry_interval: Duration,
-    /// While a member that this kind of VM has is missing.
-    pub partial_interval: Duration,
-    pub refresh_interval: Duration,
-}
-
-impl Default for IdentityTiming {
-    fn default() -> Self {
-        Self {
-            retry_interval: Duration::from_secs(5),
-            max_retry_interval: Duration::from_mins(5),
-            partial_interval: Duration::from_secs(30),
-            refresh_interval: Duration::from_hours(1),
-        }
-    }
-}
-
 /// Decides when instance metadata are requested. Pure.
 #[derive(Debug)]
 pub(crate) struct IdentitySchedule {
-    timing: IdentityTiming,
+    /// Until the next request while a member that this kind of VM has is missing.
+    partial_interval: Duration,
     /// The name of this VM is known, from `--vm.name` or from instance metadata, which then only add labels.
     is_name_known: bool,
     due: MonotonicTime,
@@ -169,9 +156,9 @@ pub(crate) struct IdentitySchedule {
 }
 
 impl IdentitySchedule {
-    pub(crate) fn new(timing: IdentityTiming, is_name_known: bool) -> Self {
+    pub(crate) fn new(partial_interval: Duration, is_name_known: bool) -> Self {
         Self {
-            timing,
+            partial_interval,
             is_name_known,
             due: MonotonicTime::default(),
             failures: 0,
@@ -190,15 +177,14 @@ impl IdentitySchedule {
         jitter: f64,
         now: MonotonicTime,
     ) {
-        let timing = self.timing;
         let delay = match result {
             Ok(identity) => {
                 self.failures = 0;
                 self.is_name_known = true;
                 if identity.is_partial {
-                    timing.partial_interval
+                    self.partial_interval
                 } else {
-                    timing.refresh_interval
+                    REFRESH_INTERVAL
                 }
             }
             Err(error) => {
@@ -209,9 +195,9 @@ impl IdentitySchedule {
                 self.was_unavailable = is_unavailable;
                 self.failures = self.failures.saturating_add(1);
                 if is_unavailable {
-                    let (first, max) = (timing.retry_interval, timing.max_retry_interval);
                     let retry_after = error.retry_after.unwrap_or_default().min(MAX_BACKOFF);
-                    retry_after.max(exponential(first, max, self.failures))
+                    let delay = exponential(RETRY_INTERVAL, MAX_RETRY_INTERVAL, self.failures);
+                    retry_after.max(delay)
                 } else {
                     let failed = Some((error, self.failures));
                     next_delay(failed, Duration::ZERO, FIRST_BACKOFF, jitter)
@@ -329,7 +315,7 @@ mod tests {
         is_name_known: bool,
         results: impl IntoIterator<Item = Result<Identity, RequestError>>,
     ) -> Vec<u64> {
-        let mut schedule = IdentitySchedule::new(IdentityTiming::default(), is_name_known);
+        let mut schedule = IdentitySchedule::new(PARTIAL_INTERVAL, is_name_known);
         let now = MonotonicTime::since_origin(Duration::from_secs(1));
         assert!(schedule.is_due(now));
         let delay = |result| {

@@ -30,10 +30,7 @@ use hyper::{
 use serde_json::json;
 use tokio::time::sleep;
 
-pub use self::{
-    endpoint::{Endpoint, EndpointError},
-    identity::IdentityTiming,
-};
+pub use self::endpoint::{Endpoint, EndpointError};
 use self::{
     imds_connection::{ImdsConnection, MAX_BODY_BYTES, OutgoingRequest, error_body, read_body},
     poll_timing::MIN_REQUEST_INTERVAL,

@@ -59,7 +59,7 @@ impl ImdsRequests {
     pub(super) fn new(client: Client, settings: ImdsSettings, clock: Clock) -> Self {
         Self {
             identity_schedule: IdentitySchedule::new(
-                settings.identity_timing,
+                settings.partial_identity_interval,
                 settings.vm_name.is_some(),
             ),
             settings,

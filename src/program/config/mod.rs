@@ -17,7 +17,7 @@ use super::{CommandError, flag_error};
 use crate::{
     azure::{
         api_version::{ApiVersion, LATEST_API_VERSION},
-        imds::{Endpoint, IdentityTiming, poll_timing::MIN_REQUEST_INTERVAL},
+        imds::{Endpoint, identity::PARTIAL_INTERVAL, poll_timing::MIN_REQUEST_INTERVAL},
     },
     base::time::{format_duration, parse_duration},
     core::approval,
@@ -225,7 +225,7 @@ pub struct ImdsSettings {
     pub timeout: Duration,
     /// Per poll that follows timeouts (`imds::poll_timing::PollTimeouts`).
     pub first_timeout: Duration,
-    pub identity_timing: IdentityTiming,
+    pub partial_identity_interval: Duration,
     pub vm_name: Option<Arc<str>>,
 }
 
@@ -238,7 +238,7 @@ impl ImdsSettings {
             api_version: flags.api_version.clone(),
             timeout: flags.timeout,
             first_timeout: flags.timeout.max(MIN_FIRST_TIMEOUT),
-            identity_timing: IdentityTiming::default(),
+            partial_identity_interval: PARTIAL_INTERVAL,
             vm_name: flags.vm_name.clone(),
         })
     }
