@@ -73,14 +73,14 @@ pub struct ScenarioRun {
     first_request: Option<MonotonicTime>,
 }
 
-/// What changes next, with the index of the pending event or of the run.
+/// A change of a pending event or of a run.
 #[derive(Debug, Clone, Copy)]
 enum Change {
-    Event(usize),
-    Announcement(usize),
-    Reset(usize),
-    Restart(usize),
-    End(usize),
+    Event,
+    Announcement,
+    Reset,
+    Restart,
+    End,
 }
 
 impl PendingEvent {
@@ -198,13 +198,13 @@ impl World {
     }
 
     pub fn advance(&mut self, now: Moment) {
-        while let Some((at, change)) = self.next().filter(|(at, _)| *at <= now.monotonic) {
-            self.apply(change, at, now);
+        while let Some((at, change, index)) = self.next().filter(|next| next.0 <= now.monotonic) {
+            self.apply(change, index, at, now);
         }
     }
 
     pub fn next_change(&self) -> Option<MonotonicTime> {
-        self.next().map(|(at, _)| at)
+        self.next().map(|(at, ..)| at)
     }
 
     /// The active fault and the time of its end; of several, the one that started last. A delay of enabling
@@ -255,39 +255,35 @@ impl World {
         is_accepted
     }
 
-    fn next(&self) -> Option<(MonotonicTime, Change)> {
+    /// The next change, its time, and the index of the pending event or of the run.
+    fn next(&self) -> Option<(MonotonicTime, Change, usize)> {
         let events = self.pending.iter().enumerate();
-        let events = events.map(|(index, event)| (event.changes_at, Change::Event(index)));
+        let events = events.map(|(index, event)| (event.changes_at, Change::Event, index));
         let runs = self.runs.iter().enumerate().map(|(index, run)| {
             let (at, change) = run.next_change();
-            (at, change(index))
+            (at, change, index)
         });
         // `min_by_key` returns the first minimum: at equal times an event ends before the next is announced.
-        events.chain(runs).min_by_key(|(at, _)| *at)
+        events.chain(runs).min_by_key(|(at, ..)| *at)
     }
 
-    fn apply(&mut self, change: Change, at: MonotonicTime, now: Moment) {
-        match change {
-            Change::Event(index) => {
+    fn apply(&mut self, change: Change, index: usize, at: MonotonicTime, now: Moment) {
+        match (change, self.runs.get_mut(index)) {
+            (Change::Event, _) => {
                 self.incarnation += 1;
                 match self.pending.get_mut(index) {
                     Some(event) if event.will_start => event.start(at),
                     _ => drop(self.pending.remove(index)),
                 }
             }
-            Change::Announcement(index) => self.announce(index),
-            Change::Reset(index) => {
-                if let Some(run) = self.runs.get_mut(index) {
-                    run.resets += 1;
-                    self.incarnation = FIRST_INCARNATION;
-                }
+            (Change::Announcement, _) => self.announce(index),
+            (Change::Reset, Some(run)) => {
+                run.resets += 1;
+                self.incarnation = FIRST_INCARNATION;
             }
-            Change::Restart(index) => {
-                if let Some(run) = self.runs.get_mut(index) {
-                    run.restart(now);
-                }
-            }
-            Change::End(index) => drop(self.runs.remove(index)),
+            (Change::Restart, Some(run)) => run.restart(now),
+            (Change::End, Some(_)) => drop(self.runs.remove(index)),
+            (_, None) => {}
         }
     }
 
@@ -341,25 +337,21 @@ impl ScenarioRun {
     }
 
     /// The next change and its time. The run ends or restarts after all other changes.
-    fn next_change(&self) -> (MonotonicTime, fn(usize) -> Change) {
+    fn next_change(&self) -> (MonotonicTime, Change) {
         let announcement = self.scenario.events.get(self.announced);
-        let announcement =
-            announcement.map(|event| (event.at, Change::Announcement as fn(usize) -> _));
-        let faults = &self.scenario.faults;
-        let reset = faults
-            .iter()
-            .filter(|spec| spec.fault == Fault::IncarnationReset)
-            .nth(self.resets)
-            .map(|spec| (spec.at, Change::Reset as fn(usize) -> _));
+        let announcement = announcement.map(|event| (event.at, Change::Announcement));
+        let faults = self.scenario.faults.iter();
+        let is_reset = |spec: &&FaultSpec| spec.fault == Fault::IncarnationReset;
+        let reset = faults.clone().filter(is_reset).nth(self.resets);
+        let reset = reset.map(|spec| (spec.at, Change::Reset));
         let first = announcement.into_iter().chain(reset);
+        let first = first.min_by_key(|(at, _)| *at);
         let restart = self.scenario.repeat_every;
-        let next = first
-            .min_by_key(|(at, _)| *at)
-            .or(restart.map(|period| (period, Change::Restart as fn(usize) -> _)));
-        if let Some((at, change)) = next {
+        let restart = restart.map(|period| (period, Change::Restart));
+        if let Some((at, change)) = first.or(restart) {
             return (self.started.monotonic + at, change);
         }
-        let ends = faults.iter().map(|spec| self.fault_window(spec).end);
+        let ends = faults.map(|spec| self.fault_window(spec).end);
         let end = ends.max().unwrap_or(self.started.monotonic);
         (end, Change::End)
     }
