@@ -165,12 +165,12 @@ pub(super) fn status(
 ) -> RequestError {
     let status = response.status.as_u16();
     let body = ErrorBody::new(response, body);
-    let hint = || client_error_hint(status, &body, request, has_succeeded);
+    let hint = client_error_hint(status, &body, request, has_succeeded);
     let reason = reason(status);
     RequestError {
         status: Some(status),
         retry_after: retry_after(&response.headers, now),
-        ..RequestError::new(reason, message(reason, response, &body, hint))
+        ..RequestError::new(reason, message(reason, response, &body, &hint))
     }
 }
 
@@ -185,12 +185,7 @@ fn reason(status: u16) -> FailureReason {
     }
 }
 
-fn message(
-    reason: FailureReason,
-    response: &Parts,
-    body: &ErrorBody,
-    client_error_hint: impl FnOnce() -> String,
-) -> String {
+fn message(reason: FailureReason, response: &Parts, body: &ErrorBody, hint: &str) -> String {
     let status = response.status.as_u16();
     let shown = format!("HTTP {status}{}", body.shown);
     if let Some(cloud) = other_cloud(&response.headers) {
@@ -221,7 +216,7 @@ fn message(
              of them"
                 .to_owned()
         }
-        FailureReason::Status4xx => shown + &client_error_hint(),
+        FailureReason::Status4xx => shown + hint,
         FailureReason::Status5xx if matches!(status, 502 | 503) => {
             shown
                 + ": an IMDS fault, usually temporary; with the Metadata Security Protocol, GuestProxyAgent cannot reach IMDS \
@@ -367,10 +362,10 @@ impl ErrorBody {
         }
         let text = text.to_ascii_lowercase();
         Self {
-            is_page: false,
             is_about_version: versions.is_some() || text.contains("api-version"),
             lacks_header: text.contains("metadata header"),
             shown,
+            is_page: false,
         }
     }
 }
