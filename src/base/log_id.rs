@@ -33,6 +33,7 @@ log_ids! {
     201 POLLING_RECOVERED "the first document of this process, or after a failure"
     202 VM_NAME_UNKNOWN "instance metadata cannot be read, and `--vm.name` is not set: no event is known to be one of this VM"
     203 VM_NAME_CONTRADICTION "instance metadata have another name than `--vm.name`: nothing is approved"
+    204 VM_NAME_UNMATCHED "events name other VMs only, and instance metadata do not name this VM: `--vm.name` may be wrong"
     210 STATE_WRITE_FAILED "the state file cannot be written, or a write hangs"
     211 STATE_WRITE_RECOVERED "the state file is written again"
     220 EXPORT_FAILED "exports to the collector fail, or fail for another reason"

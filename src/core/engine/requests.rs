@@ -111,7 +111,28 @@ impl Engine {
         for (kind, count) in self.anomalies.compare(anomalies, &transitions) {
             Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
         }
+        self.match_name();
         transitions
+    }
+
+    fn match_name(&mut self) {
+        if !self.is_name_configured || self.metadata_name.is_some() {
+            self.is_name_unmatched = false;
+            return;
+        }
+        let events = self.tracker.saved_events();
+        let is_any = |scope| events.iter().any(|tracked| tracked.scope == scope);
+        self.is_name_matched |= is_any(EventScope::Own);
+        let was_unmatched = self.is_name_unmatched;
+        self.is_name_unmatched =
+            !self.is_name_matched && (was_unmatched || is_any(EventScope::Other));
+        if self.is_name_unmatched && !was_unmatched {
+            warn!(
+                name: log_id::VM_NAME_UNMATCHED,
+                vm_name = self.vm_name.as_deref(),
+                "no event has named this VM since the start, but events name other VMs: check --vm.name"
+            );
+        }
     }
 
     pub(super) fn identified(
@@ -166,6 +187,7 @@ impl Engine {
         self.metadata_name = Some(Arc::from(identity.name.as_str()));
         log_identity(&identity, self.vm_name.as_deref());
         self.identity = Some(Arc::new(identity));
+        self.match_name();
         let vm = VmNames::new(self.vm_name.as_deref(), self.metadata_name.as_deref());
         let changed = self.tracker.set_vm_names(vm, now);
         for change in &changed {

@@ -41,6 +41,8 @@ pub struct Snapshot {
     pub identity_error: Option<Arc<RequestError>>,
     /// The name of this VM in `Resources`: from `--vm.name`, else from the identity.
     pub vm_name: Option<Arc<str>>,
+    /// `--vm.name` may be wrong: events have named other VMs only, and instance metadata do not name this one.
+    pub is_vm_name_unmatched: bool,
     pub as_of: Moment,
 }
 
@@ -60,6 +62,7 @@ impl Snapshot {
             identity: None,
             identity_error: None,
             vm_name,
+            is_vm_name_unmatched: false,
             as_of: now,
         }
     }

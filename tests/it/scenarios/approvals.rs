@@ -15,7 +15,7 @@ pub(super) fn short_id(id: &str) -> &str {
 }
 
 pub(super) fn describe_decision(line: &LogLine, report: &mut String) {
-    if line.name == "VM_NAME_CONTRADICTION" {
+    if ["VM_NAME_CONTRADICTION", "VM_NAME_UNMATCHED"].contains(&line.name) {
         writeln!(report, "  logged: {}", line.message).unwrap();
     }
     if let (Some(id), Some(decision)) = (line.field("event_id"), line.field("decision")) {
@@ -95,8 +95,10 @@ fn describe_page(page: &str, shown: &mut BTreeMap<String, String>) {
     let title = between(page, "<title>", " · ").unwrap();
     let title = title.split(" in ").next().unwrap();
     shown.insert("title".to_owned(), title.to_owned());
-    if page.contains("name-contradiction") {
-        shown.insert("page".to_owned(), "name contradiction".to_owned());
+    for alert in ["name-contradiction", "name-unmatched"] {
+        if page.contains(alert) {
+            shown.insert("page".to_owned(), alert.replace('-', " "));
+        }
     }
     for event in page.split("data-event-id=\"").skip(1) {
         let id = short_id(event.split('"').next().unwrap());

@@ -237,6 +237,12 @@ fn name_alert(snapshot: &Snapshot) -> Markup {
                 "Instance metadata: " code { (plain(&error.message)) } ". "
                 "It is not known which events are for this VM. Where there is no instance metadata, set --vm.name."
             }
+        } @else if snapshot.is_vm_name_unmatched {
+            div.alarm role="alert" data-testid="name-unmatched" {
+                strong { "The name of this VM may be wrong" } ". "
+                "Since the exporter started, no event has named " code { (plain(vm_name.unwrap_or_default())) }
+                ", but events name other VMs. Instance metadata do not name this VM: check --vm.name."
+            }
         }
     }
 }
