@@ -63,7 +63,17 @@ pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> 
         let send = async |query: &mut Query| send(query, &to_be_sent, document.incarnation).await;
         query.with_notice(send).await?;
     }
-    report(&results, flags.query.output)
+    let report = report(&results, flags.query.output)?;
+    if to_be_sent.is_empty() {
+        return Ok(report);
+    }
+    // A failure of the command would say that nothing was approved.
+    let mut stdout = io::stdout();
+    let written = stdout.write_all(report.as_bytes());
+    if let Err(error) = written.and_then(|()| stdout.flush()) {
+        logs::print_stderr(&format!("{report}Note: cannot write to stdout: {error}.\n"));
+    }
+    Ok(String::new())
 }
 
 /// [`ApproveOutcome::Approved`] where the approval is to be sent.

@@ -1,7 +1,7 @@
 //! The commands `approve` and `list`: what they wait for, and what is printed with a time. `transcripts` has the rest.
 
 use std::{
-    process::{Command, Output as Ended},
+    process::{Command, Output as Ended, Stdio},
     time::Duration,
 };
 
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::RESTART;
-use crate::support::{FakeImds, Reply, events::event};
+use crate::support::{FakeImds, Reply, events::event, process::PROGRAM};
 
 const TYPED: &str = "E2C6D8F1-0a97-4b35-8d14-6f52c3b09a7e";
 
 /// Runs the program; it ends by itself.
 async fn run(arguments: &[&str]) -> Ended {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_azure-scheduled-events-exporter"));
+    let mut command = Command::new(PROGRAM);
     command.args(arguments).env_remove("STATE_DIRECTORY");
     tokio::task::spawn_blocking(move || command.output().unwrap())
         .await
@@ -74,6 +74,30 @@ async fn a_request_that_hangs_is_repeated_and_the_wait_is_said() {
     let stderr = text(&ended.stderr);
     assert_eq!(ended.status.code(), Some(0), "{stderr}");
     assert!(stderr.contains("Waiting for IMDS at http://"), "{stderr}");
+}
+
+/// Exit code 1 would mean that it is not approved.
+#[tokio::test]
+async fn an_approval_is_reported_on_stderr_where_stdout_is_full() {
+    let imds = FakeImds::standing(Reply::ok(RESTART)).await;
+    for (output, result) in [
+        ("table", "Approved: Reboot "),
+        ("json", r#""result": "approved""#),
+    ] {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["approve", TYPED, "--output", output])
+            .arg(format!("--imds.url={}", imds.base()))
+            .stdout(std::fs::File::create("/dev/full").unwrap())
+            .stderr(Stdio::piped());
+        let ended = tokio::task::spawn_blocking(move || command.spawn()?.wait_with_output());
+        let ended = ended.await.unwrap().unwrap();
+        let stderr = text(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(0), "{stderr}");
+        assert!(stderr.contains(result), "{stderr}");
+        assert!(stderr.contains("cannot write to stdout"), "{stderr}");
+    }
+    assert_eq!(imds.posts(), 2);
 }
 
 #[tokio::test]
