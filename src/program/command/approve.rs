@@ -29,7 +29,7 @@ use crate::{
 pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> {
     let mut query = Query::new(&flags.query.imds)?;
     let read = async |query: &mut Query| (query.read_vm().await, query.read_first().await);
-    let (vm, document) = query.with_notice(read).await;
+    let (vm, document) = query.with_notice(query::FIRST_ANSWER, read).await;
     let document = document?;
     if let Some(contradiction) = query::contradiction(&vm) {
         if !flags.dry_run {
@@ -61,7 +61,9 @@ pub(super) async fn run(flags: &ApproveCommand) -> Result<String, CommandError> 
     let to_be_sent: Vec<_> = to_be_sent.map(|(event, _)| *event).collect();
     if !to_be_sent.is_empty() {
         let send = async |query: &mut Query| send(query, &to_be_sent, document.incarnation).await;
-        query.with_notice(send).await?;
+        query
+            .with_notice("It has not accepted the approval yet.", send)
+            .await?;
     }
     let report = report(&results, flags.query.output)?;
     if to_be_sent.is_empty() {

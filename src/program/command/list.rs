@@ -37,7 +37,7 @@ pub(super) async fn run(flags: &QueryFlags) -> Result<String, CommandError> {
         };
         (vm, query.read_first().await)
     };
-    let (vm, document) = query.with_notice(read).await;
+    let (vm, document) = query.with_notice(query::FIRST_ANSWER, read).await;
     let document = document?;
     let now = query.clock.now().wall;
     let doubts = [query::contradiction(&vm), query::unknown_name(&vm)];

@@ -20,6 +20,7 @@ const MAX_RETRY_TIME: Duration = Duration::from_secs(10);
 /// The delay before a repeated request without `Retry-After`.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const NOTICE_DELAY: Duration = Duration::from_secs(2);
+pub(super) const FIRST_ANSWER: &str = "The first answer may take two minutes.";
 
 /// What a document without events means: when Scheduled Events was enabled is not known.
 pub(super) const NO_EVENTS: &str =
@@ -43,14 +44,16 @@ impl Query {
         })
     }
 
-    /// Says on stderr after two seconds that the command waits for IMDS.
-    pub(super) async fn with_notice<T>(&mut self, requests: impl AsyncFnOnce(&mut Self) -> T) -> T {
+    /// Says on stderr after two seconds that the command waits for IMDS, and why.
+    pub(super) async fn with_notice<T>(
+        &mut self,
+        why: &str,
+        requests: impl AsyncFnOnce(&mut Self) -> T,
+    ) -> T {
         let base = self.settings.endpoint.base().to_owned();
         let notice = async {
             sleep(NOTICE_DELAY).await;
-            logs::print_stderr(&format!(
-                "Waiting for IMDS at {base}. The first answer may take two minutes.\n"
-            ));
+            logs::print_stderr(&format!("Waiting for IMDS at {base}. {why}\n"));
             pending().await
         };
         tokio::select! {

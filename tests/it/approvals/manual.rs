@@ -53,11 +53,17 @@ async fn temporary_failures_are_repeated() {
         "{:?}",
         began.elapsed()
     );
-    let busy = Reply::http("503 Busy", &[], "");
+    let busy = Reply::http("503 Busy", &[("Retry-After", "3")], "");
     let imds =
         FakeImds::scripted([Reply::ok(RESTART), busy, Reply::ok(RESTART), Reply::ok("")]).await;
     let ended = approve(&imds, &[TYPED]).await;
-    assert_eq!(ended.status.code(), Some(0), "{}", text(&ended.stderr));
+    let stderr = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(0), "{stderr}");
+    assert!(
+        stderr.contains(". It has not accepted the approval yet.\n"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("two minutes"), "{stderr}");
     assert_eq!(imds.posts(), 2);
 }
 
