@@ -86,6 +86,7 @@ const REFUSED: &str = r#"
     URL --alertmanager.header=a:␣hunter2␇ => --alertmanager.header: "a" has no value, or one with control characters
     URL --alertmanager.header=a:␣1 --alertmanager.header=A:␣hunter2 => --alertmanager.header: "A" was given before
     URL --alertmanager.header=Host:␣hunter2 => --alertmanager.header: "Host" is set by the exporter
+    URL --alertmanager.header=Content-Encoding:␣gzip => --alertmanager.header: "Content-Encoding" is set by the exporter
     --alertmanager.header=a:␣hunter2 => not provided: --alertmanager.url | --alertmanager.header
     --alertmanager.external-label=a=b => not provided: --alertmanager.url | --alertmanager.external-label
     --alertmanager.bearer-token-file=x => not provided: --alertmanager.url | --alertmanager.bearer-token-file

@@ -18,7 +18,10 @@ use bytes::{Bytes, BytesMut};
 use hyper_util::client::proxy::matcher::Intercept;
 use reqwest::{
     Client, Response, Url,
-    header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER},
+    header::{
+        CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+        HeaderValue, LOCATION, RETRY_AFTER, TE, TRANSFER_ENCODING,
+    },
     redirect::Policy,
 };
 
@@ -51,6 +54,21 @@ pub(crate) struct ClientOptions<'a> {
     /// Else HTTP/1.1 alone.
     pub(crate) is_http2: bool,
     pub(crate) connect_timeout: Duration,
+}
+
+/// Headers without which a request is not what it should be.
+const OWN_HEADERS: [HeaderName; 7] = [
+    CONNECTION,
+    CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    CONTENT_TYPE,
+    HOST,
+    TE,
+    TRANSFER_ENCODING,
+];
+
+pub(crate) fn is_own_header(name: &HeaderName) -> bool {
+    OWN_HEADERS.contains(name) || name.as_str().starts_with("grpc-")
 }
 
 /// A client that follows no redirect.

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, env, time::Duration};
 
-use reqwest::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
-    HeaderValue, TRANSFER_ENCODING,
-};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 use super::{
     super::{CommandError, flag_error},
@@ -18,6 +15,7 @@ use crate::{
         time::format_duration,
     },
     core::approval,
+    http::client::is_own_header,
     outputs::{
         alertmanager::{ClientCertificate, Credentials, Target, TlsFiles},
         due_alerts::ALERT_LABELS,
@@ -27,14 +25,6 @@ use crate::{
 };
 
 const MAX_SHOWN_NAME: usize = 80;
-/// Headers without which a request is not what it should be.
-const OWN_HEADERS: [HeaderName; 5] = [
-    CONNECTION,
-    CONTENT_LENGTH,
-    CONTENT_TYPE,
-    HOST,
-    TRANSFER_ENCODING,
-];
 
 #[expect(
     clippy::disallowed_methods,
@@ -180,7 +170,7 @@ fn headers(flags: &AlertmanagerFlags) -> Result<HeaderMap, CommandError> {
                 "is set by the file with the credentials: give one of them",
             );
         }
-        if OWN_HEADERS.contains(&name) {
+        if is_own_header(&name) {
             return error(&shown, "is set by the exporter: omit it");
         }
         let value = HeaderValue::try_from(value.trim())

@@ -19,6 +19,7 @@ use super::Signal;
 use crate::{
     base::text::excerpt,
     http::client::{
+        is_own_header,
         tls::{ClientCertificate, TlsFiles},
         url,
     },
@@ -289,6 +290,11 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
                      api-key=secret,x-scope-orgid=team%201"
                 )
             })?;
+            if is_own_header(&key) {
+                let name = excerpt(key.as_str(), MAX_SHOWN_CHARS);
+                let problem = format!("{variable}: {name:?} is set by the exporter: omit it");
+                return Err(OtlpConfigError(problem));
+            }
             headers.insert(key, value);
         }
         Ok(headers)

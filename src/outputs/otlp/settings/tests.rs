@@ -174,6 +174,7 @@ fn a_value_without_which_the_export_could_not_work_is_an_error_that_names_variab
     const TEMPORALITY: &str = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
     let protocols = "is not supported; set it to http/protobuf or grpc";
     let header = "is not NAME=VALUE with a percent-encoded value; write, for example, api-key=secret,x-scope-orgid=team%201";
+    let own_header = |name: &str| format!("{name:?} is set by the exporter: omit it");
     for (variable, value, problem) in [
         (PROTOCOL, "http/json", format!("\"http/json\" {protocols}")),
         (LOGS_PROTOCOL, "grpcs", format!("\"grpcs\" {protocols}")),
@@ -187,6 +188,13 @@ fn a_value_without_which_the_export_could_not_work_is_an_error_that_names_variab
         (HEADERS, "a=b,topsecret", format!("\"xxxxx\" {header}")),
         (HEADERS, "%zz=1", format!("\"%zz=xxxxx\" {header}")),
         (HEADERS, "x=a%0Ab", format!("\"x=xxxxx\" {header}")),
+        (HEADERS, "a=b,Content-Length=5", own_header("content-length")),
+        (HEADERS, "host=x", own_header("host")),
+        (HEADERS, "te=gzip", own_header("te")),
+        (HEADERS, "content-type=x", own_header("content-type")),
+        (HEADERS, "content-encoding=x", own_header("content-encoding")),
+        (HEADERS, "transfer-encoding=x", own_header("transfer-encoding")),
+        (HEADERS, "grpc-timeout=1S", own_header("grpc-timeout")),
         (
             CERTIFICATE,
             "/c.pem",
