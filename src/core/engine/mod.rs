@@ -118,10 +118,8 @@ pub struct Engine {
     is_name_configured: bool,
     /// From instance metadata or, until they answer, from the restored state.
     metadata_name: Option<Arc<str>>,
-    /// An event named this VM since the start.
-    is_name_matched: bool,
-    /// Events named other VMs only, and nothing but `--vm.name` names this one.
-    is_name_unmatched: bool,
+    /// Whether an event has named this VM since the start; `None` while no event names a VM, or instance metadata do.
+    is_name_matched: Option<bool>,
     started_at: MonotonicTime,
     identity_error: Option<Arc<RequestError>>,
     approvals: Approvals,
@@ -262,7 +260,7 @@ impl Engine {
             identity: self.identity.clone(),
             identity_error: self.identity_error.clone(),
             vm_name: self.vm_name.clone(),
-            is_vm_name_unmatched: self.is_name_unmatched,
+            is_vm_name_unmatched: self.is_name_matched == Some(false),
             as_of: now,
         }
     }

@@ -117,16 +117,15 @@ impl Engine {
 
     fn match_name(&mut self) {
         if !self.is_name_configured || self.metadata_name.is_some() {
-            self.is_name_unmatched = false;
+            self.is_name_matched = None;
             return;
         }
         let events = self.tracker.saved_events();
         let is_any = |scope| events.iter().any(|tracked| tracked.scope == scope);
-        self.is_name_matched |= is_any(EventScope::Own);
-        let was_unmatched = self.is_name_unmatched;
-        self.is_name_unmatched =
-            !self.is_name_matched && (was_unmatched || is_any(EventScope::Other));
-        if self.is_name_unmatched && !was_unmatched {
+        if is_any(EventScope::Own) {
+            self.is_name_matched = Some(true);
+        } else if self.is_name_matched.is_none() && is_any(EventScope::Other) {
+            self.is_name_matched = Some(false);
             warn!(
                 name: log_id::VM_NAME_UNMATCHED,
                 vm_name = self.vm_name.as_deref(),
