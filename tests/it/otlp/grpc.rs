@@ -195,6 +195,23 @@ async fn a_wrong_endpoint_is_known_at_the_start() {
 }
 
 #[tokio::test]
+async fn a_timeout_names_its_limit_and_variable() {
+    let imds = FakeImds::standing(event("Scheduled")).await;
+    let collector = FakeCollector::scripted([]).await;
+    collector.now(Answer::hang());
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", &*base(&collector)),
+        ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "10"),
+        NO_LOGS,
+    ];
+    let mut process = exporting(&imds, None, &environment);
+    let line = process.says("trace export failed").await;
+    let limit = "timed out after 10ms (OTEL_EXPORTER_OTLP_TRACES_TIMEOUT, in milliseconds)";
+    assert!(line.contains(limit), "{line}");
+    stop(process).await;
+}
+
+#[tokio::test]
 async fn each_endpoint_gets_an_empty_export_at_the_start() {
     let imds = FakeImds::standing(no_event()).await;
     let (http, grpc) = (

@@ -35,6 +35,23 @@ const TEMPORALITIES: [(&str, Temporality); 3] = [
     ("lowmemory", Temporality::Delta),
 ];
 const METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
+const METRIC_TIMEOUT: &str = "OTEL_METRIC_EXPORT_TIMEOUT";
+const TIMEOUT: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
+/// Fewer milliseconds are reported: they may be meant as seconds.
+const MIN_MILLIS: u64 = 500;
+/// Variables about samplers and batches.
+const WITHOUT_EFFECT: [&str; 10] = [
+    "OTEL_TRACES_SAMPLER",
+    "OTEL_TRACES_SAMPLER_ARG",
+    "OTEL_BSP_SCHEDULE_DELAY",
+    "OTEL_BSP_EXPORT_TIMEOUT",
+    "OTEL_BSP_MAX_QUEUE_SIZE",
+    "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
+    "OTEL_BLRP_SCHEDULE_DELAY",
+    "OTEL_BLRP_EXPORT_TIMEOUT",
+    "OTEL_BLRP_MAX_QUEUE_SIZE",
+    "OTEL_BLRP_MAX_EXPORT_BATCH_SIZE",
+];
 
 #[derive(Debug, Clone)]
 pub struct OtlpSettings {
@@ -46,7 +63,7 @@ pub struct OtlpSettings {
     pub temporality: Temporality,
     pub service_name: Option<String>,
     pub resource_attributes: Vec<(String, String)>,
-    /// Messages about variables that are set and ignored.
+    /// Messages about variables that are set and ignored, or probably not as meant.
     pub ignored: Vec<String>,
 }
 
@@ -68,6 +85,7 @@ pub struct ExporterSettings {
     pub headers: HeaderMap,
     /// For one request, from the connection to the last byte of the response.
     pub timeout: Duration,
+    pub timeout_variable: String,
     pub gzip: bool,
     pub files: TlsFiles,
 }
@@ -99,10 +117,18 @@ impl OtlpSettings {
                 variables.named("OTEL_EXPORTER_OTLP_METRICS_DEFAULT_HISTOGRAM_AGGREGATION");
             variables.is_other(histograms, "explicit_bucket_histogram", "");
             // One request is one export. The defaults are those of the specification.
-            let timeout = variables.named("OTEL_METRIC_EXPORT_TIMEOUT");
-            metrics.timeout = metrics.timeout.min(variables.millis(timeout, 30_000));
+            let timeout = variables.named(METRIC_TIMEOUT);
+            let timeout = variables.millis(timeout, 30_000);
+            if timeout < metrics.timeout {
+                (metrics.timeout, metrics.timeout_variable) = (timeout, METRIC_TIMEOUT.to_owned());
+            }
             let interval = variables.named("OTEL_METRIC_EXPORT_INTERVAL");
             metric_interval = variables.millis(interval, 60_000);
+        }
+        for name in WITHOUT_EFFECT {
+            if !exporters.is_empty() && variables.get(name).is_some() {
+                variables.ignore(name, "every span and log record is sent, at once");
+            }
         }
         if exporters.is_empty() && variables.ignored.is_empty() {
             return Ok(None);
@@ -159,7 +185,10 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
     /// Once, also where a general variable is read for each signal. The problem does not contain the value, which may
     /// be a secret that was meant for another variable.
     fn ignore(&mut self, name: &str, problem: &str) {
-        let message = format!("{name} is ignored: {problem}");
+        self.report(format!("{name} is ignored: {problem}"));
+    }
+
+    fn report(&mut self, message: String) {
         if !self.ignored.contains(&message) {
             self.ignored.push(message);
         }
@@ -187,6 +216,11 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             return Duration::from_millis(default);
         };
         let millis = value.parse().ok().filter(|millis| *millis > 0);
+        if let Some(millis) = millis.filter(|millis| *millis < MIN_MILLIS) {
+            self.report(format!(
+                "{name}={millis} is in milliseconds: for {millis} seconds, write {millis}000"
+            ));
+        }
         Duration::from_millis(millis.unwrap_or_else(|| {
             let problem =
                 format!("the value is not a number of milliseconds above 0, {default} is used");
@@ -200,13 +234,22 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         let Some(endpoint) = self.endpoint_if_exported(signal, protocol.as_ref())? else {
             return Ok(None);
         };
+        if let Some((name, _)) = self.otlp(signal, "INSECURE") {
+            self.ignore(&name, "the scheme of the endpoint decides about TLS");
+        }
         let ca = self.otlp(signal, "CERTIFICATE");
+        let timeout = self.otlp(signal, "TIMEOUT");
+        let timeout_variable = timeout
+            .as_ref()
+            .map_or(TIMEOUT, |(name, _)| name)
+            .to_owned();
         Ok(Some(ExporterSettings {
             signal,
             protocol: one_of(protocol, &PROTOCOLS)?,
             endpoint,
             headers: self.headers(signal)?,
-            timeout: self.millis(self.otlp(signal, "TIMEOUT"), 10_000),
+            timeout: self.millis(timeout, 10_000),
+            timeout_variable,
             gzip: self.is_other(self.otlp(signal, "COMPRESSION"), "none", "gzip"),
             files: TlsFiles {
                 ca: ca.map(|(_, path)| path.into()),

@@ -249,14 +249,16 @@ fn variable_of_a_signal_overrides_the_general_one_unless_it_is_empty() {
     let general = ("OTEL_EXPORTER_OTLP_TIMEOUT", "2500");
     let own = |value| ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", value);
     let of_logs = ("OTEL_EXPORTER_OTLP_LOGS_TIMEOUT", "300");
-    for (environment, expected) in [
-        (&[][..], 10_000),
-        (&[general], 2_500),
-        (&[general, own("300")], 300),
-        (&[general, own("")], 2_500),
-        (&[general, of_logs], 2_500),
+    for (environment, expected, variable) in [
+        (&[][..], 10_000, general.0),
+        (&[general], 2_500, general.0),
+        (&[general, own("300")], 300, own("").0),
+        (&[general, own("")], 2_500, general.0),
+        (&[general, of_logs], 2_500, general.0),
     ] {
-        assert_eq!(traces(environment).timeout.as_millis(), expected);
+        let traces = traces(environment);
+        assert_eq!(traces.timeout.as_millis(), expected);
+        assert_eq!(traces.timeout_variable, variable);
     }
 }
 
@@ -316,22 +318,28 @@ fn certificates_and_compression_are_read_for_each_signal() {
 fn interval_and_timeout_of_the_metrics_are_read_where_they_are_exported() {
     let read = |environment: &[(&str, &str)]| {
         let settings = on(&[&[PUSH], environment].concat());
-        let timeout = settings.exporter(Signal::Metrics).unwrap().timeout;
-        let millis = [settings.metric_interval, timeout].map(|it| it.as_millis());
-        (millis, settings.ignored)
+        let exporter = settings.exporter(Signal::Metrics).unwrap();
+        let millis = [settings.metric_interval, exporter.timeout].map(|it| it.as_millis());
+        let is_of_export = exporter.timeout_variable == "OTEL_METRIC_EXPORT_TIMEOUT";
+        (millis, is_of_export, settings.ignored)
     };
     let interval = |value| ("OTEL_METRIC_EXPORT_INTERVAL", value);
     let timeout = |value| ("OTEL_METRIC_EXPORT_TIMEOUT", value);
     let request = |value| ("OTEL_EXPORTER_OTLP_METRICS_TIMEOUT", value);
-    for (environment, expected) in [
-        (&[][..], [60_000, 10_000]),
-        (&[interval("5000"), timeout("2500")], [5_000, 2_500]),
-        (&[timeout("2500"), request("700")], [60_000, 700]),
+    for (environment, millis, is_of_export) in [
+        (&[][..], [60_000, 10_000], false),
+        (&[interval("5000"), timeout("2500")], [5_000, 2_500], true),
+        (&[timeout("2500"), request("700")], [60_000, 700], false),
         // The default of the export's timeout is 30 s.
-        (&[request("40000")], [60_000, 30_000]),
-        (&[timeout("50000"), request("40000")], [60_000, 40_000]),
+        (&[request("40000")], [60_000, 30_000], true),
+        (
+            &[timeout("50000"), request("40000")],
+            [60_000, 40_000],
+            false,
+        ),
     ] {
-        assert_eq!(read(environment), (expected, vec![]), "{environment:?}");
+        let expected = (millis, is_of_export, vec![]);
+        assert_eq!(read(environment), expected, "{environment:?}");
     }
     let not_exported = on(&[interval("0"), timeout("-1")]);
     assert_eq!(not_exported.ignored, [""; 0]);
@@ -414,4 +422,32 @@ fn values_that_are_invalid_or_have_no_effect_are_reported_and_ignored() {
         }
     }
     assert!(read(&[OWN_METRICS, NO_METRICS]).unwrap().is_none());
+}
+
+#[test]
+fn variables_without_effect_and_milliseconds_that_may_be_meant_as_seconds_are_reported() {
+    let settings = on(&[
+        PUSH,
+        ("OTEL_TRACES_SAMPLER", "always_off"),
+        ("OTEL_BSP_SCHEDULE_DELAY", "100"),
+        ("OTEL_BLRP_MAX_QUEUE_SIZE", "7"),
+        ("OTEL_EXPORTER_OTLP_LOGS_INSECURE", "true"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "10"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "60"),
+    ]);
+    let sent = "is ignored: every span and log record is sent, at once";
+    let expected = [
+        "OTEL_EXPORTER_OTLP_TIMEOUT=10 is in milliseconds: for 10 seconds, write 10000",
+        "OTEL_EXPORTER_OTLP_LOGS_INSECURE is ignored: the scheme of the endpoint decides about TLS",
+        "OTEL_METRIC_EXPORT_INTERVAL=60 is in milliseconds: for 60 seconds, write 60000",
+        &format!("OTEL_TRACES_SAMPLER {sent}"),
+        &format!("OTEL_BSP_SCHEDULE_DELAY {sent}"),
+        &format!("OTEL_BLRP_MAX_QUEUE_SIZE {sent}"),
+    ];
+    assert_eq!(settings.ignored, expected);
+    assert!(
+        read(&[("OTEL_TRACES_SAMPLER", "always_off")])
+            .unwrap()
+            .is_none()
+    );
 }

@@ -81,6 +81,10 @@ impl FailedRequest {
             ExportFailure::Connect
         };
         let mut message = secrets.mask(&root_cause(&error));
+        if error.is_timeout() {
+            let (limit, variable) = (settings.timeout, &settings.timeout_variable);
+            message = format!("{message} after {limit:?} ({variable}, in milliseconds)");
+        }
         if !error.is_timeout() && !error.is_connect() {
             // A peer that ends a TLS session speaks TLS, so what it speaks inside is not known to be wrong.
             message.push_str(match settings.protocol {
