@@ -10,7 +10,7 @@ use flate2::read::GzDecoder;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message as _;
 
-use super::sending::{NO_LOGS, Sending, Start, base, exporting, no_event, stop};
+use super::sending::{NO_LOGS, Sending, Start, base, event, exporting, no_event, stop};
 use crate::support::{
     FakeImds, Pki,
     collector::{Answer, FakeCollector, gzip, partial_success},
