@@ -1,8 +1,8 @@
 //! Writes the metrics of events and polling to a file for the textfile collector of `node_exporter`
 //! (<https://github.com/prometheus/node_exporter#textfile-collector>).
 //!
-//! The file is replaced as a whole, and removed at the end of the exporter, so that no former value stays. It need not
-//! survive a crash of the system: it is not synchronised with the disk.
+//! The file is replaced as a whole, and removed at the end of the exporter, so that no former value stays, unless another
+//! exporter has written it since. It need not survive a crash of the system: it is not synchronised with the disk.
 
 use std::{
     fs, io,
@@ -30,6 +30,10 @@ const INTERVAL: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(crate) struct Textfile {
     path: PathBuf,
+    /// Not that of another exporter, which may have the same process ID in its container.
+    draft: PathBuf,
+    /// What was written last.
+    text: String,
     source: MetricSource,
     /// A file system that hangs must not block what is sent.
     worker: Worker,
@@ -42,9 +46,14 @@ impl Textfile {
     /// When the file cannot be written.
     pub(crate) fn create(path: PathBuf, source: MetricSource, worker: Worker) -> io::Result<Self> {
         let snapshot = Snapshot::empty(None, source.clock.now());
-        write(&path, &text(&source, &Arc::new(snapshot))?)?;
+        let id = fastrand::u32(..);
+        let draft = file::draft(&path.with_added_extension(format!("{id:08x}")));
+        let text = text(&source, &Arc::new(snapshot))?;
+        write(&draft, &path, &text)?;
         info!(path = %path.display(), "metrics are written to a file");
         Ok(Self {
+            draft,
+            text,
             path,
             source,
             worker,
@@ -72,8 +81,15 @@ impl Textfile {
             }
             is_failing = written.is_err();
         }
-        let path = self.path.clone();
-        let removed = self.worker.run(move || fs::remove_file(path)).await;
+        let (path, text) = (self.path.clone(), self.text);
+        let remove = move || {
+            match fs::read(&path)? == text.as_bytes() {
+                true => fs::remove_file(path),
+                // That of another exporter.
+                false => Ok(()),
+            }
+        };
+        let removed = self.worker.run(remove).await;
         if let Some(Err(error)) = removed
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -81,13 +97,15 @@ impl Textfile {
         }
     }
 
-    async fn replace(&self, snapshot: &Arc<Snapshot>) -> io::Result<()> {
-        let (path, text) = (self.path.clone(), text(&self.source, snapshot)?);
+    async fn replace(&mut self, snapshot: &Arc<Snapshot>) -> io::Result<()> {
+        let (draft, path) = (self.draft.clone(), self.path.clone());
+        let text = text(&self.source, snapshot)?;
         let written = self
             .worker
-            .run_while_awaited(move || write(&path, &text))
+            .run_while_awaited(move || write(&draft, &path, &text).map(|()| text))
             .await;
-        written.unwrap_or_else(|| Err(io::Error::other("earlier writes hang")))
+        self.text = written.unwrap_or_else(|| Err(io::Error::other("earlier writes hang")))?;
+        Ok(())
     }
 }
 
@@ -97,14 +115,13 @@ fn text(source: &MetricSource, snapshot: &Arc<Snapshot>) -> io::Result<String> {
 }
 
 /// The file is readable for everybody: `node_exporter` runs as another user.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let draft = file::draft(path);
-    let written = file::create(&draft, text.as_bytes())
+fn write(draft: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let written = file::create(draft, text.as_bytes())
         .and_then(|file| system::make_readable_for_all(&file))
-        .and_then(|()| fs::rename(&draft, path));
+        .and_then(|()| fs::rename(draft, path));
     if written.is_err() {
         // The next write removes it otherwise.
-        fs::remove_file(&draft).ok();
+        fs::remove_file(draft).ok();
     }
     written
 }

@@ -58,6 +58,26 @@ async fn without_a_port_the_file_has_the_events_until_the_exporter_ends() {
     );
 }
 
+/// A `DaemonSet` with a surge has two exporters with one file for a while.
+#[tokio::test]
+async fn the_end_of_an_exporter_leaves_the_file_of_another_one() {
+    let imds = FakeImds::standing(Reply::ok(EVENT)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("events.prom");
+    let old = Process::start_as(&mut without_port(&imds, &path));
+    until(&path, "azure_scheduled_event_info{").await;
+    let mut new = Process::start_as(&mut without_port(&imds, &path));
+    // Without events at first.
+    new.says("metrics are written to a file").await;
+    let text = until(&path, "azure_scheduled_event_info{").await;
+    old.signal("TERM");
+    assert!(!old.end().await.log.contains("cannot be"));
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    new.signal("TERM");
+    new.end().await;
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
 #[tokio::test]
 async fn a_later_failure_is_logged_once_counted_and_repeated() {
     let imds = FakeImds::standing(Reply::ok(EVENT)).await;

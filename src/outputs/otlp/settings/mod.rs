@@ -336,7 +336,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             if is_own_header(&key) {
                 let name = excerpt(key.as_str(), MAX_SHOWN_CHARS);
                 let problem = format!("{variable}: {name:?} is set by the exporter: omit it");
-                return Err(OtlpConfigError(problem));
+                return Err(problem);
             }
             headers.insert(key, value);
         }
