@@ -55,6 +55,8 @@ const REFUSED: &str = r#"
     --web.telemetry-path=metrics => 'metrics' for '--web.telemetry-path | start with /
     --web.listen-address=localhost => --web.listen-address | localhost | HOST:PORT
     --web.listen-address=none --web.config.file=a.yml => --web.config.file: has no effect | none
+    --web.listen-address=none --web.telemetry-path=/m => --web.telemetry-path: has no effect | none
+    --web.listen-address=none --serving.lead-time=1m => --serving.lead-time: has no effect | none
     --serving.lead-time=8d => '8d' for '--serving.lead-time | out of range | from 0s to 7d
     --alertmanager.ca-file=x.pem => not provided: --alertmanager.url | --alertmanager.ca-file
     --state.directory= => --state.directory: is empty | $STATE_DIRECTORY

@@ -63,9 +63,19 @@ pub struct Config {
 impl Config {
     pub(crate) fn new(flags: &RunFlags) -> Result<Self, CommandError> {
         let listen = listen_addresses(&flags.web.listen_addresses)?;
-        if flags.web.config_file.is_some() && listen.is_empty() {
-            let problem = "has no effect with --web.listen-address=none: omit one of them";
-            return Err(flag_error("web.config.file", problem));
+        let web = &flags.web;
+        for (flag, is_set) in [
+            ("web.config.file", web.config_file.is_some()),
+            ("web.telemetry-path", web.telemetry_path != "/metrics"),
+            (
+                "serving.lead-time",
+                web.serving_lead_time != Duration::from_mins(5),
+            ),
+        ] {
+            if is_set && listen.is_empty() {
+                let problem = "has no effect with --web.listen-address=none: omit one of them";
+                return Err(flag_error(flag, problem));
+            }
         }
         let imds = ImdsSettings::new(&flags.imds)?;
         let web_config = flags.web.config_file.as_deref().map(WebConfig::open);
