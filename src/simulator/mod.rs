@@ -57,24 +57,17 @@ type Request = hyper::Request<Bytes>;
 type Response = hyper::Response<Bytes>;
 
 #[derive(Debug, Clone)]
-pub struct SimulatorSettings {
-    pub scenarios: Vec<Scenario>,
-    pub speed: f64,
-    pub vm: Vm,
-}
-
-#[derive(Debug, Clone)]
 pub struct Simulator {
     clock: Clock,
     world: Arc<Mutex<World>>,
 }
 
 impl Simulator {
-    pub fn new(settings: SimulatorSettings, clock: Clock) -> Self {
+    pub fn new(vm: Vm, speed: f64, scenarios: Vec<Scenario>, clock: Clock) -> Self {
         // Not from the time: two simulators that start together must not have the same event ids.
         let id_seed = RandomState::new().hash_one(());
-        let mut world = World::new(settings.vm, settings.speed, id_seed);
-        for scenario in settings.scenarios {
+        let mut world = World::new(vm, speed, id_seed);
+        for scenario in scenarios {
             if let Err(error) = world.start(scenario, clock.now()) {
                 warn!(error, "scenario not started");
             }

@@ -61,20 +61,14 @@ pub(super) fn write(
     }
     // An error leaves `None`: after a failed fsync, the system may not have what it seems to have.
     let appended = end.take().and_then(|end| append(end, files, path, journal));
-    *end = Some(match appended {
-        Some(end) => end,
-        None => replace(files, path, journal)?,
-    });
+    let bytes = appended.map_or_else(|| replace(files, path, journal), Ok)?;
+    let number = journal.newest;
+    *end = Some(FileEnd { number, bytes });
     Ok(())
 }
 
-/// The new end. `None` if the file must be replaced.
-fn append(
-    end: FileEnd,
-    files: &mut dyn Filesystem,
-    path: &Path,
-    journal: &Journal,
-) -> Option<FileEnd> {
+/// The new length. `None` if the file must be replaced.
+fn append(end: FileEnd, files: &mut dyn Filesystem, path: &Path, journal: &Journal) -> Option<u64> {
     let lines = lines_after(journal, end.number);
     let bytes = end.bytes + lines.len() as u64;
     if bytes > MAX_BYTES {
@@ -86,19 +80,13 @@ fn append(
         warn!(%error, "append to the journal failed, file is replaced");
         return None;
     }
-    Some(FileEnd {
-        number: journal.newest,
-        bytes,
-    })
+    Some(bytes)
 }
 
-fn replace(files: &mut dyn Filesystem, path: &Path, journal: &Journal) -> io::Result<FileEnd> {
+fn replace(files: &mut dyn Filesystem, path: &Path, journal: &Journal) -> io::Result<u64> {
     let content = content(journal)?;
     file::replace(files, path, &content)?;
-    Ok(FileEnd {
-        number: journal.newest,
-        bytes: content.len() as u64,
-    })
+    Ok(content.len() as u64)
 }
 
 pub fn content(journal: &Journal) -> io::Result<Vec<u8>> {

@@ -64,7 +64,7 @@ pub(crate) async fn demo(
             "demo started: open the page, stop with Ctrl-C"
         );
     }
-    let simulator = Simulator::new(simulation.simulator, clock);
+    let simulator = Simulator::new(simulation.vm, simulation.speed, simulation.scenarios, clock);
     let serving = serve(azure, simulator, CancellationToken::new());
     let running = run(
         settings,
@@ -85,7 +85,13 @@ pub(crate) async fn simulate(
 ) -> Result<(), CommandError> {
     let address = simulation.listen.to_string();
     let listeners = bind(&[simulation.listen])?;
-    let simulator = Simulator::new(simulation.simulator, Clock::start());
+    let Simulation {
+        vm,
+        speed,
+        scenarios,
+        ..
+    } = simulation;
+    let simulator = Simulator::new(vm, speed, scenarios, Clock::start());
     let mut serving = JoinSet::new();
     for listener in listeners {
         let address = local_address(&listener);

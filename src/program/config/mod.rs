@@ -24,7 +24,7 @@ use crate::{
     http::{listen::ListenAddress, web_config::WebConfig},
     outputs::{alertmanager::Target, metrics::MetricsOptions, otlp, web},
     program::cli::{DemoFlags, ImdsFlags, RunFlags, SimulatorFlags},
-    simulator::{Scenario, SimulatorSettings, Vm},
+    simulator::{Scenario, Vm},
 };
 
 pub(crate) const POLL_INTERVALS: Durations = MIN_REQUEST_INTERVAL..=Duration::from_hours(1);
@@ -257,7 +257,9 @@ impl ImdsSettings {
 #[derive(Debug)]
 pub struct Simulation {
     pub(crate) listen: ListenAddress,
-    pub(crate) simulator: SimulatorSettings,
+    pub(crate) vm: Vm,
+    pub(crate) speed: f64,
+    pub(crate) scenarios: Vec<Scenario>,
 }
 
 /// The simulator of `demo`, with the address of the exporter.
@@ -308,11 +310,9 @@ pub(crate) fn simulate(
     let (name, scale_set) = (flags.vm_name.as_deref(), flags.scale_set.as_deref());
     Ok(Simulation {
         listen: listen.clone(),
-        simulator: SimulatorSettings {
-            scenarios: flags.scenarios.iter().map(load).collect::<Result<_, _>>()?,
-            speed: flags.speed,
-            vm: Vm::new(name, scale_set, flags.os_type),
-        },
+        vm: Vm::new(name, scale_set, flags.os_type),
+        speed: flags.speed,
+        scenarios: flags.scenarios.iter().map(load).collect::<Result<_, _>>()?,
     })
 }
 

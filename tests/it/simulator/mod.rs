@@ -20,7 +20,7 @@ use std::{
 
 use azure_scheduled_events_exporter::{
     server::ServerLimits,
-    simulator::{OsType, Scenario, Simulator, SimulatorSettings, Vm},
+    simulator::{OsType, Scenario, Simulator, Vm},
     time::Clock,
 };
 
@@ -56,16 +56,11 @@ impl TestServer {
     }
 
     pub(crate) fn of_vm(vm: Vm, scenarios: Vec<Scenario>, speed: f64) -> Self {
-        let settings = SimulatorSettings {
-            scenarios,
-            speed,
-            vm,
-        };
         let limits = ServerLimits {
             drain_timeout: Duration::from_millis(100),
             ..ServerLimits::default()
         };
-        let simulator = Simulator::new(settings, Clock::start());
+        let simulator = Simulator::new(vm, speed, scenarios, Clock::start());
         Self(Served::start(simulator, limits))
     }
 

@@ -41,7 +41,7 @@ pub(super) fn json(
 ) -> serde_json::Result<String> {
     let context = EventContext::new(snapshot, lead_time, now);
     let events = snapshot.events.iter();
-    let events = events.map(|tracked| EventEntry::current(tracked, &context, now));
+    let events = events.map(|tracked| context.current(tracked));
     to_text(&EventList {
         members: members(snapshot, now),
         events: events.collect(),
@@ -123,6 +123,7 @@ fn vm(snapshot: &Snapshot) -> Value {
 
 struct EventContext<'a> {
     snapshot: &'a Snapshot,
+    now: Moment,
     /// The events of this VM that have not ended, without advisories; with true those that have started or can start
     /// within `--serving.lead-time`.
     open: Vec<(&'a Event, bool)>,
@@ -133,7 +134,20 @@ impl<'a> EventContext<'a> {
         let own = snapshot.pending().filter(|it| it.scope == EventScope::Own);
         let open = own.map(|it| (&it.shown, judge(it, now).is_due(lead_time)));
         let open = open.collect();
-        Self { snapshot, open }
+        Self {
+            snapshot,
+            now,
+            open,
+        }
+    }
+
+    fn current(&'a self, tracked: &'a TrackedEvent) -> EventEntry<'a> {
+        EventEntry {
+            tracked,
+            approval: self.snapshot.approvals.get(&tracked.shown.id),
+            context: self,
+            now: self.now,
+        }
     }
 
     /// The types of those beside this event, or of the due ones among them.
@@ -168,16 +182,7 @@ impl Serialize for EventEntry<'_> {
     }
 }
 
-impl<'a> EventEntry<'a> {
-    fn current(tracked: &'a TrackedEvent, context: &'a EventContext<'a>, now: Moment) -> Self {
-        Self {
-            tracked,
-            approval: context.snapshot.approvals.get(&tracked.shown.id),
-            context,
-            now,
-        }
-    }
-
+impl EventEntry<'_> {
     /// Members of this exporter. A member of Azure with the same name is left out.
     fn own_members(&self) -> [(&'static str, Value); 23] {
         let Self {
@@ -289,8 +294,7 @@ pub(super) fn transitions_json(
         .collect();
     open.sort_by_key(|tracked| tracked.first_seen_at);
     let context = EventContext::new(snapshot, lead_time, now);
-    let open = open.into_iter();
-    let open = open.map(|tracked| EventEntry::current(tracked, &context, now));
+    let open = open.into_iter().map(|tracked| context.current(tracked));
     let entries = journal.after(after.unwrap_or(0));
     let transitions = entries.filter_map(|entry| {
         let Transition { at, tracked, .. } = &entry.transition;
