@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Collected, Full, LengthLimitError, Limited};
 use hyper::{
     Request, Response, Uri,
     body::{Body as _, Incoming},
@@ -175,41 +175,26 @@ fn is_closed(error: &hyper::Error) -> bool {
         || causes(error).any(request_error::is_closed)
 }
 
-pub(super) async fn read_body(
-    mut body: Incoming,
-    max_bytes: usize,
-) -> Result<Vec<u8>, RequestError> {
-    let too_large = || {
-        let message = format!("the body has more than {max_bytes} bytes, the limit for IMDS");
-        RequestError::new(FailureReason::Body, message)
-    };
-    let content_length = body.size_hint().lower();
-    if usize::try_from(content_length).map_or(true, |length| length > max_bytes) {
-        return Err(too_large());
+pub(super) async fn read_body(body: Incoming, max_bytes: usize) -> Result<Bytes, RequestError> {
+    let too_large = format!("the body has more than {max_bytes} bytes, the limit for IMDS");
+    if body.size_hint().lower() > max_bytes as u64 {
+        return Err(RequestError::new(FailureReason::Body, too_large));
     }
-    let mut bytes = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|cause| {
-            let (received, cause) = (bytes.len(), root_cause(&cause));
-            let message = format!("the body was truncated after {received} bytes: {cause}");
-            RequestError::new(FailureReason::Body, message)
-        })?;
-        let Some(chunk) = frame.data_ref() else {
-            continue;
+    let read = Limited::new(body, max_bytes).collect().await;
+    read.map(Collected::to_bytes).map_err(|cause| {
+        let message = match cause.is::<LengthLimitError>() {
+            true => too_large,
+            false => format!("the body was truncated: {}", root_cause(&*cause)),
         };
-        if bytes.len() + chunk.len() > max_bytes {
-            return Err(too_large());
-        }
-        bytes.extend_from_slice(chunk);
-    }
-    Ok(bytes)
+        RequestError::new(FailureReason::Body, message)
+    })
 }
 
 /// The body of a response that is classified by its status; empty if it does not arrive in time.
-pub(super) async fn error_body(body: Incoming) -> Vec<u8> {
+pub(super) async fn error_body(body: Incoming) -> Bytes {
     let read = read_body(body, MAX_ERROR_BYTES);
     match timeout(ERROR_BODY_TIMEOUT, read).await {
         Ok(Ok(body)) => body,
-        Ok(Err(_)) | Err(_) => Vec::new(),
+        Ok(Err(_)) | Err(_) => Bytes::new(),
     }
 }

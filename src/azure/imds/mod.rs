@@ -20,6 +20,7 @@ pub(crate) mod request_error;
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
     Method, Response, StatusCode,
@@ -174,7 +175,7 @@ impl Client {
                 return Err(self.classify(&parts, &body, RequestKind::Events));
             }
         }
-        let mut body = self.read(body, timeout).await?;
+        let body = self.read(body, timeout).await?;
         if body.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -186,11 +187,8 @@ impl Client {
         let (document, anomalies) = document::parse(&body)
             .map_err(|error| request_error::parse(&error, "a scheduled-events document", &body))?;
         self.etag = etag;
-        if body.len() > MAX_KEPT_BYTES {
-            body = Vec::new();
-        }
-        body.shrink_to_fit();
-        self.body = body;
+        let is_kept = body.len() <= MAX_KEPT_BYTES;
+        self.body = is_kept.then(|| body.to_vec()).unwrap_or_default();
         Ok(Some(Answer::Document {
             document,
             anomalies,
@@ -199,7 +197,7 @@ impl Client {
 
     /// The instance metadata of this VM. If IMDS refuses their version and offers others, the newest of these is
     /// requested from now on.
-    async fn request_compute(&mut self, timeout: Duration) -> Result<Vec<u8>, RequestError> {
+    async fn request_compute(&mut self, timeout: Duration) -> Result<Bytes, RequestError> {
         let mut may_change_version = true;
         loop {
             let request = self.connection.request(&self.endpoint.compute);
@@ -266,7 +264,7 @@ impl Client {
     }
 
     /// Reads the body of the last response within what remains of `timeout`.
-    async fn read(&mut self, body: Incoming, timeout: Duration) -> Result<Vec<u8>, RequestError> {
+    async fn read(&mut self, body: Incoming, timeout: Duration) -> Result<Bytes, RequestError> {
         let since = self.since_last_start().unwrap_or_default();
         let left = timeout.saturating_sub(since);
         let read = tokio::time::timeout(left, read_body(body, MAX_BODY_BYTES)).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::api::{After, transitions_json};
+use super::api::{self, transitions_json};
 use crate::{
     azure::document::{self, Answer},
     base::time::{Moment, Timestamp},
@@ -78,6 +78,6 @@ pub(super) fn snapshot_after(documents: &[(u64, Value)]) -> Snapshot {
 /// `/api/v1/transitions`, with or without a number after which they begin.
 pub(crate) fn transitions(snapshot: &Snapshot, after: Option<u64>, now: Moment) -> String {
     let query = after.map(|number| format!("after={number}"));
-    let after = After::parse(query.as_deref()).unwrap();
+    let after = api::after(query.as_deref()).unwrap();
     transitions_json(snapshot, after, LEAD_TIME, now).unwrap()
 }

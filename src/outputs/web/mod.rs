@@ -142,12 +142,9 @@ impl WebService {
                 reply::ok(reply::HTML, page)
             }
             "/api/v1/events" => reply::ok(reply::JSON, api::json(&snapshot, lead_time, now).ok()?),
-            "/api/v1/transitions" => match api::After::parse(request.uri().query()) {
-                None => {
-                    let body = "400: after must be the number of the last transition that you have read, such as after=17, once\n";
-                    reply::text(StatusCode::BAD_REQUEST, body)
-                }
-                Some(after) => {
+            "/api/v1/transitions" => match api::after(request.uri().query()) {
+                Err(problem) => reply::text(StatusCode::BAD_REQUEST, problem),
+                Ok(after) => {
                     let body = api::transitions_json(&snapshot, after, lead_time, now).ok()?;
                     reply::ok(reply::JSON, body)
                 }

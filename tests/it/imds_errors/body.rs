@@ -39,15 +39,12 @@ async fn a_truncated_body_is_an_error() {
     let no_length = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n";
     check([
         // The received part is a complete document, but not the complete body.
-        unreadable(whole(10).then_close(), "truncated after 37 bytes"),
-        unreadable(whole(10).then_reset(), "truncated after"),
-        unreadable(whole(20).then_close(), "truncated after 27 bytes"),
+        unreadable(whole(10).then_close(), "truncated"),
+        unreadable(whole(10).then_reset(), "truncated"),
+        unreadable(whole(20).then_close(), "truncated"),
         unreadable(chunked(5).then_close(), "truncated"),
         unreadable(chunked(9).then_close(), "truncated"),
-        unreadable(
-            Reply::raw(no_length).then_close(),
-            "truncated after 0 bytes",
-        ),
+        unreadable(Reply::raw(no_length).then_close(), "truncated"),
     ])
     .await;
 }

@@ -258,31 +258,29 @@ fn approval(approval: &ApprovalDecision) -> Value {
 }
 
 /// The parameter `after`: the number of the last transition that the client has read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct After(Option<u64>);
-
-impl After {
-    /// `None` if it is not a number.
-    pub(super) fn parse(query: Option<&str>) -> Option<Self> {
-        let parameters = query.unwrap_or_default().split('&');
-        let mut values = parameters.filter_map(|parameter| match parameter.split_once('=') {
-            Some(("after", value)) => Some(value),
-            _ => (parameter == "after").then_some(""),
-        });
-        let Some(value) = values.next() else {
-            return Some(Self(None));
-        };
-        let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-        // No journal has reached a number that is too large.
-        (is_number && values.next().is_none())
-            .then(|| Self(Some(value.parse().unwrap_or(u64::MAX))))
+pub(super) fn after(query: Option<&str>) -> Result<Option<u64>, &'static str> {
+    let parameters = query.unwrap_or_default().split('&');
+    let mut values = parameters.filter_map(|parameter| match parameter.split_once('=') {
+        Some(("after", value)) => Some(value),
+        _ => (parameter == "after").then_some(""),
+    });
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number || values.next().is_some() {
+        return Err(
+            "400: after must be the number of the last transition that you have read, such as after=17, once\n",
+        );
     }
+    // No journal has reached a number that is too large.
+    Ok(Some(value.parse().unwrap_or(u64::MAX)))
 }
 
 /// Each transition is one line.
 pub(super) fn transitions_json(
     snapshot: &Snapshot,
-    After(after): After,
+    after: Option<u64>,
     lead_time: Duration,
     now: Moment,
 ) -> serde_json::Result<String> {

@@ -41,7 +41,7 @@ fn the_parameter_is_a_number_or_absent() {
         (Some("after=x"), None),
         (Some("after=1&after=2"), None),
     ] {
-        assert_eq!(After::parse(query), expected.map(After), "{query:?}");
+        assert_eq!(super::after(query).ok(), expected, "{query:?}");
     }
 }
 
@@ -55,7 +55,7 @@ fn each_transition_has_the_event_as_it_was_then() {
         (90, json!([freeze(&other)])),
     ]);
     let read = |after| -> Value {
-        let text = transitions_json(&snapshot, After(after), LEAD_TIME, at(100)).unwrap();
+        let text = transitions_json(&snapshot, after, LEAD_TIME, at(100)).unwrap();
         assert_eq!(text.matches('\n').count(), 1);
         serde_json::from_str(&text).unwrap()
     };
