@@ -51,7 +51,7 @@ catalog! {
     EVENT_ALERT = "azure_scheduled_event_alert", Gauge, "", &["event_id", "event_type", "event_source", "alert", "severity"],
         "1 if an event of this VM has this alert, from its first moment until ten minutes after the end of the event. 0 if the alert no longer applies: the event changed, has started, or has ended.";
     EVENT_DURATION = "azure_scheduled_event_duration_seconds", Gauge, "s", event_labels!(),
-        "Announced length of the interruption (DurationInSeconds). 0 means no interruption; absent if unknown to Azure.";
+        "Announced length of the interruption (DurationInSeconds). 0 with a Freeze means no interruption; absent if unknown to Azure.";
     EVENT_ENDED = "azure_scheduled_event_ended_timestamp_seconds", Gauge, "s", event_labels!("outcome"),
         "Unix time when the event was no longer in the document. The outcome is completed, cancelled or unknown.";
     EVENT_FIRST_SEEN = "azure_scheduled_event_first_seen_timestamp_seconds", Gauge, "s", event_labels!(),
