@@ -241,6 +241,19 @@ async fn each_endpoint_gets_an_empty_export_at_the_start() {
 }
 
 #[tokio::test]
+async fn a_receiver_that_refuses_the_empty_export_answers() {
+    let imds = FakeImds::standing(no_event()).await;
+    let collector = FakeCollector::scripted([]).await;
+    collector.answer_probes(Answer::status(400));
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", &*base(&collector));
+    let mut process = exporting(&imds, None, &[endpoint, NO_LOGS]);
+    let line = process.says("the receiver of spans answers").await;
+    assert!(line.contains("refused=\"HTTP 400"), "{line}");
+    let log = stop(process).await;
+    assert!(!log.contains("export failed"), "{log}");
+}
+
+#[tokio::test]
 async fn a_variable_with_which_the_export_cannot_work_is_exit_code_64() {
     for (variable, value) in [
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),

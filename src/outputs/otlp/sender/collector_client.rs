@@ -126,19 +126,22 @@ impl CollectorClient {
     }
 
     /// Sends an empty request, so that a wrong endpoint is known before there is something to send. A failure is counted
-    /// and logged.
+    /// and logged; a receiver that refuses the request because it is empty answers.
     pub(super) async fn probe(&mut self) -> Result<(), FailedRequest> {
-        let result = self.transport.post(Bytes::new()).await;
-        let result = result.map_err(|failed| FailedRequest {
-            result: RequestResult::Unavailable,
-            ..failed
-        });
+        let mut result = self.transport.post(Bytes::new()).await;
         self.judge(&result);
-        result?;
+        if let Err(failed) = &mut result
+            && !failed.is_refused()
+        {
+            failed.result = RequestResult::Unavailable;
+            return Err(failed.clone());
+        }
+        let refused = result.err().map(|failed| failed.message);
         self.recovered();
         info!(
             endpoint = self.settings().shown_endpoint(),
             proxy = shown_proxy(self.settings()),
+            refused,
             "the receiver of {} answers",
             self.settings().signal.records()
         );
