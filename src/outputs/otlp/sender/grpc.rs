@@ -134,7 +134,10 @@ pub(super) fn export_result(
         (reason, result) = (ExportFailure::TooLarge, Refused(DropReason::TooLarge));
     }
     let mut message = format!("gRPC {name}: {said}");
-    if name == "UNIMPLEMENTED" {
+    if name == "UNIMPLEMENTED" && said.contains("gzip") {
+        message
+            .push_str("; the receiver does not take gzip: set OTEL_EXPORTER_OTLP_COMPRESSION=none");
+    } else if name == "UNIMPLEMENTED" {
         message.push_str(&settings.pipeline_hint());
     }
     let after = text("grpc-status-details-bin").and_then(retry_delay);
@@ -229,6 +232,24 @@ mod tests {
             let failed = of(8, &[("grpc-status-details-bin", unreadable)]).unwrap_err();
             assert_eq!((failed.reason, failed.after), (Throttled, None));
             assert_eq!(failed.result, Unavailable);
+        }
+    }
+
+    #[test]
+    fn the_remedy_for_unimplemented_is_that_of_its_cause() {
+        let gzip = "grpc: Decompressor is not installed for grpc-encoding \"gzip\"";
+        for (said, remedy) in [
+            (
+                gzip,
+                "; the receiver does not take gzip: set OTEL_EXPORTER_OTLP_COMPRESSION=none",
+            ),
+            (
+                "unknown service",
+                "; set OTEL_TRACES_EXPORTER=none if the collector has no trace pipeline",
+            ),
+        ] {
+            let failed = of(12, &[("grpc-message", said)]).unwrap_err();
+            assert!(failed.message.ends_with(remedy), "{}", failed.message);
         }
     }
 
