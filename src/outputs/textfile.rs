@@ -52,9 +52,9 @@ impl Textfile {
         write(&draft, &path, &text)?;
         info!(path = %path.display(), "metrics are written to a file");
         Ok(Self {
+            path,
             draft,
             text,
-            path,
             source,
             worker,
         })
@@ -83,11 +83,11 @@ impl Textfile {
         }
         let (path, text) = (self.path.clone(), self.text);
         let remove = move || {
-            match fs::read(&path)? == text.as_bytes() {
-                true => fs::remove_file(path),
-                // That of another exporter.
-                false => Ok(()),
+            if fs::read(&path)? == text.as_bytes() {
+                return fs::remove_file(path);
             }
+            // That of another exporter.
+            Ok(())
         };
         let removed = self.worker.run(remove).await;
         if let Some(Err(error)) = removed

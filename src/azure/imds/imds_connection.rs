@@ -182,9 +182,10 @@ pub(super) async fn read_body(body: Incoming, max_bytes: usize) -> Result<Bytes,
     }
     let read = Limited::new(body, max_bytes).collect().await;
     read.map(Collected::to_bytes).map_err(|cause| {
-        let message = match cause.is::<LengthLimitError>() {
-            true => too_large,
-            false => format!("the body was truncated: {}", root_cause(&*cause)),
+        let message = if cause.is::<LengthLimitError>() {
+            too_large
+        } else {
+            format!("the body was truncated: {}", root_cause(&*cause))
         };
         RequestError::new(FailureReason::Body, message)
     })

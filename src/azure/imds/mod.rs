@@ -187,8 +187,8 @@ impl Client {
         let (document, anomalies) = document::parse(&body)
             .map_err(|error| request_error::parse(&error, "a scheduled-events document", &body))?;
         self.etag = etag;
-        let is_kept = body.len() <= MAX_KEPT_BYTES;
-        self.body = is_kept.then(|| body.to_vec()).unwrap_or_default();
+        let kept = Some(&body).filter(|body| body.len() <= MAX_KEPT_BYTES);
+        self.body = kept.map_or_else(Vec::new, |body| body.to_vec());
         Ok(Some(Answer::Document {
             document,
             anomalies,

@@ -41,7 +41,7 @@ fn the_parameter_is_a_number_or_absent() {
         (Some("after=x"), None),
         (Some("after=1&after=2"), None),
     ] {
-        assert_eq!(super::after(query).ok(), expected, "{query:?}");
+        assert_eq!(after(query).ok(), expected, "{query:?}");
     }
 }
 
