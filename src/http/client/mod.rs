@@ -18,10 +18,7 @@ use bytes::{Bytes, BytesMut};
 use hyper_util::client::proxy::matcher::Intercept;
 use reqwest::{
     Client, Response, Url,
-    header::{
-        CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
-        HeaderValue, LOCATION, RETRY_AFTER, TE, TRANSFER_ENCODING,
-    },
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, RETRY_AFTER},
     redirect::Policy,
 };
 
@@ -56,19 +53,10 @@ pub(crate) struct ClientOptions<'a> {
     pub(crate) connect_timeout: Duration,
 }
 
-/// Headers without which a request is not what it should be.
-const OWN_HEADERS: [HeaderName; 7] = [
-    CONNECTION,
-    CONTENT_ENCODING,
-    CONTENT_LENGTH,
-    CONTENT_TYPE,
-    HOST,
-    TE,
-    TRANSFER_ENCODING,
-];
-
+/// Without such a header, a request is not what it should be.
 pub(crate) fn is_own_header(name: &HeaderName) -> bool {
-    OWN_HEADERS.contains(name) || name.as_str().starts_with("grpc-")
+    let own = "connection content-encoding content-length content-type host te transfer-encoding";
+    own.split(' ').any(|own| name == own) || name.as_str().starts_with("grpc-")
 }
 
 /// A client that follows no redirect.
