@@ -335,6 +335,7 @@ pub(crate) fn check_service_paths(flags: &RunFlags) -> Result<(), CommandError> 
         ("alertmanager.cert-file", &alertmanager.cert_file),
         ("alertmanager.key-file", &alertmanager.key_file),
         ("state.directory", &state_directory),
+        ("textfile.path", &flags.textfile_path),
     ];
     for (flag, path) in paths {
         if let Some(path) = path.as_ref().filter(|path| !path.is_absolute()) {
@@ -378,6 +379,7 @@ mod tests {
             "alertmanager.ca-file",
             "alertmanager.cert-file",
             "alertmanager.key-file",
+            "textfile.path",
         ] {
             assert_eq!(check(flag, &format!("{ROOT}etc")), Ok(()));
             let error = check(flag, "etc/file").unwrap_err();
