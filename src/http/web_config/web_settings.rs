@@ -66,7 +66,7 @@ struct WebConfigFile {
     tls_server_config: Option<TlsSection>,
     http_server_config: Option<HttpSection>,
     basic_auth_users: Option<BTreeMap<String, String>>,
-    rate_limit: Option<IgnoredAny>,
+    rate_limit: Option<RateLimitSection>,
 }
 
 #[derive(Default, Deserialize)]
@@ -75,6 +75,15 @@ struct HttpSection {
     /// A flag in any form of YAML 1.1, such as `no`.
     http2: Option<String>,
     headers: Option<BTreeMap<String, Option<String>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a mapping")]
+struct RateLimitSection {
+    #[serde(rename = "interval")]
+    _interval: IgnoredAny,
+    #[serde(rename = "burst")]
+    _burst: IgnoredAny,
 }
 
 impl Settings {

@@ -169,8 +169,8 @@ const CASES: &str = r#"
     rate_limit: {interval: -1s, burst: 1}
     rate_limit: {interval: 5, burst: 1}
     rate_limit: {burst: 0x10}
-    rate_limit: [1s, 1] ≠ | `rate_limit` |
-    rate_limit: {rate: 1} ≠ | `rate_limit` |
+    rate_limit: [1s, 1] => rate_limit: not a mapping
+    rate_limit: {rate: 1} => rate_limit: unknown field `rate`
     rate_limit: &a {}␤http_server_config: *a
     rate_limit: !!map {}
     {}
