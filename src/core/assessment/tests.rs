@@ -111,7 +111,7 @@ fn advice_to_redeploy_has_the_command_for_a_vm_without_a_scale_set() {
         let line = text.lines().find_map(|line| line.strip_prefix("To do: "));
         line.unwrap().to_owned()
     };
-    let text = "redeploy the VM yourself as soon as possible";
+    let text = "redeploy the VM yourself at a good time";
     let other = "or move the load of the VM and save what is in memory and on the temporary disk before that time";
     let command = format!("{text} (az vm redeploy -g rg-1 -n web_1 --subscription b7), {other}");
     assert_eq!(to_do(&ahead, identity()), command);

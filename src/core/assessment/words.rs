@@ -394,7 +394,7 @@ impl<'a> Text<'a> {
 
     /// With the command, for a VM that is not in a scale set: an instance of a scale set has others.
     fn redeploy(&self) -> String {
-        let text = "redeploy the VM yourself as soon as possible";
+        let text = "redeploy the VM yourself at a good time";
         let otherwise = self.tracked.shown.event_type.spec().to_do;
         let is_plain = |value: &str| {
             let is_plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);
