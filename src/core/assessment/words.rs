@@ -188,12 +188,8 @@ impl<'a> Text<'a> {
                 format!("{waits}, until {} at the latest", self.clock(at))
             }
             Start::NotBefore(at) => format!(" at {}", self.clock(at)),
-            Start::MayBeApproved | Start::AboutToBeApproved => {
-                match self.tracked.shown.not_before {
-                    Some(at) => format!(" at {} or earlier", self.clock(at)),
-                    None => " at any moment".to_owned(),
-                }
-            }
+            Start::MayBeApproved => " may start at any moment".to_owned(),
+            Start::AboutToBeApproved => " is about to be approved".to_owned(),
             Start::NotAnnounced if self.is_user_initiated() => {
                 format!("{waits}, or starts at any moment")
             }
@@ -394,7 +390,12 @@ impl<'a> Text<'a> {
 
     /// With the command, for a VM that is not in a scale set: an instance of a scale set has others.
     fn redeploy(&self) -> String {
-        let text = "redeploy the VM yourself at a good time";
+        let when = if self.has(DEGRADED_HARDWARE) {
+            "as soon as possible"
+        } else {
+            "at a good time"
+        };
+        let text = format!("redeploy the VM yourself {when}");
         let otherwise = self.tracked.shown.event_type.spec().to_do;
         let is_plain = |value: &str| {
             let is_plain = |c: char| c.is_alphanumeric() || "-_.".contains(c);

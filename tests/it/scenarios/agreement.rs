@@ -43,7 +43,8 @@ impl Outputs {
         let stopping = events.iter().find(|it| stops_this_vm_soon(it));
         let is_early = |it: &&Value| {
             let summary = it["summary"].as_str().unwrap();
-            interrupts_this_vm(it) && summary.ends_with(" or earlier")
+            let ends = [" may start at any moment", " is about to be approved"];
+            interrupts_this_vm(it) && ends.iter().any(|end| summary.ends_with(end))
         };
         let is_about_to_be_approved = events.iter().any(is_early);
         assert_eq!(
