@@ -1,3 +1,5 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| azure_scheduled_events_exporter_fuzz::scenario(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    azure_scheduled_events_exporter_fuzz::scenario(input);
+});

@@ -1,5 +1,5 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(
-    |input: &[u8]| azure_scheduled_events_exporter_fuzz::web_config(input)
-);
+libfuzzer_sys::fuzz_target!(|input: &[u8]| {
+    azure_scheduled_events_exporter_fuzz::web_config(input);
+});

@@ -1,4 +1,4 @@
-//! What must hold for any bytes, one function for each parser. The fuzz targets run them on the inputs that libFuzzer
+//! What must hold for any bytes, one function for each parser, which returns whether it reads the input. The fuzz targets run them on the inputs that libFuzzer
 //! finds, and `tests/it/damaged_inputs.rs` on a few thousand damaged examples.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -23,9 +23,9 @@ const STARTED: &[u8] = br#"{"DocumentIncarnation":2,"Events":[{"EventId":"A99181
 const EMPTY: &[u8] = br#"{"DocumentIncarnation":3,"Events":[]}"#;
 
 /// The body of a 200 of IMDS: no duplicate id, and no event is lost without an anomaly.
-pub fn document(body: &[u8]) {
+pub fn document(body: &[u8]) -> bool {
     let Ok((document, anomalies)) = document::parse(body) else {
-        return;
+        return false;
     };
     let ids: HashSet<&EventId> = document.events.iter().map(|event| &event.id).collect();
     assert_eq!(ids.len(), document.events.len(), "duplicate id");
@@ -46,13 +46,14 @@ pub fn document(body: &[u8]) {
         document.is_complete() || is_recorded,
         "an event was lost without an anomaly"
     );
+    true
 }
 
 /// A state file: one that is read is written and read back unchanged, and an exporter that starts with it can handle
 /// polls and scrapes.
-pub fn state(text: &[u8]) {
+pub fn state(text: &[u8]) -> bool {
     let Ok(saved) = SavedState::from_json(text) else {
-        return;
+        return false;
     };
     let written = saved
         .to_json()
@@ -60,6 +61,7 @@ pub fn state(text: &[u8]) {
     let again = SavedState::from_json(&written).expect("a state that was written can be read");
     assert_eq!(again, saved);
     start_with(saved);
+    true
 }
 
 fn start_with(saved: SavedState) {
@@ -110,19 +112,20 @@ fn start_with(saved: SavedState) {
 }
 
 /// A file of a journal, with the checksums in it and with valid ones: the entries that are read are written and read back
-/// unchanged.
-pub fn journal(content: &[u8]) {
-    read_journal(content);
+/// unchanged. It is read if each line is.
+pub fn journal(content: &[u8]) -> bool {
+    let is_read = read_journal(content);
     let lines = content.split(|byte| *byte == b'\n');
     let json = lines.map(|line| line.get(9..).unwrap_or(line));
     let lines: Vec<_> = json.map(journal_file::line).collect();
     read_journal(&lines.concat());
+    is_read
 }
 
-fn read_journal(content: &[u8]) {
+fn read_journal(content: &[u8]) -> bool {
     let id = Arc::from("0f6b5a52-6a1c-4a37-9c1f-5f1d0e7b9a34");
     let Ok(found) = journal_file::parse(content, &id) else {
-        return;
+        return false;
     };
     let saved = SavedJournal {
         id: Arc::clone(&id),
@@ -133,13 +136,14 @@ fn read_journal(content: &[u8]) {
     let again = journal_file::parse(&written, &id).expect("a journal that was written can be read");
     assert_eq!(again.entries, found.entries);
     assert_eq!(again.dropped, found.dropped);
+    found.entries.len() + 1 == content.split_inclusive(|byte| *byte == b'\n').count()
 }
 
 /// OpenTelemetry's environment variables, a line `NAME=VALUE` for each: an endpoint that is accepted has a host, and a
 /// message is one line.
-pub fn environment(text: &[u8]) {
+pub fn environment(text: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(text) else {
-        return;
+        return false;
     };
     let lookup = |name: &str| {
         let mut values = text.lines().filter_map(|line| line.split_once('='));
@@ -147,7 +151,8 @@ pub fn environment(text: &[u8]) {
             .find(|(variable, _)| *variable == name)
             .map(|(_, value)| value.to_owned())
     };
-    match OtlpSettings::from_env(lookup) {
+    let read = OtlpSettings::from_env(lookup);
+    match &read {
         Ok(Some(settings)) => {
             assert!(!settings.exporters.is_empty() || !settings.ignored.is_empty());
             for exporter in &settings.exporters {
@@ -156,25 +161,26 @@ pub fn environment(text: &[u8]) {
             assert!(settings.ignored.iter().all(|message| is_one_line(message)));
         }
         Ok(None) => {}
-        Err(error) => assert!(is_one_line(&error)),
+        Err(error) => assert!(is_one_line(error)),
     }
+    read.is_ok()
 }
 
 /// A scenario file of the simulator: an error is one line.
-pub fn scenario(text: &[u8]) {
-    if let Err(error) = Scenario::parse("fuzz", "file fuzz.json", text) {
-        assert!(is_one_line(&error), "{error:?}");
-    }
+pub fn scenario(text: &[u8]) -> bool {
+    let read = Scenario::parse("fuzz", "file fuzz.json", text);
+    read.map_err(|error| assert!(is_one_line(&error), "{error:?}"))
+        .is_ok()
 }
 
 /// A file of `--web.config.file`: an error is one line.
-pub fn web_config(text: &[u8]) {
+pub fn web_config(text: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(text) else {
-        return;
+        return false;
     };
-    if let Err(error) = WebConfig::check(text) {
-        assert!(is_one_line(&error), "{error:?}");
-    }
+    let read = WebConfig::check(text);
+    read.map_err(|error| assert!(is_one_line(&error), "{error:?}"))
+        .is_ok()
 }
 
 fn is_one_line(message: &str) -> bool {

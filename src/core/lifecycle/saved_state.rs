@@ -69,6 +69,7 @@ pub struct SavedJournal {
 /// How far the entries of a journal were sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SavedCursor {
+    /// Up to this number, each is accepted, dropped or without records.
     pub sent: u64,
     /// Beyond `sent`.
     #[serde(default)]

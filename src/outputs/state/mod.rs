@@ -41,7 +41,7 @@ const LOCK: &str = "lock";
 const MAX_BYTES: usize = 64 << 20;
 /// The version of the state file that is written and read. Unknown members are ignored, so that a newer release can add
 /// some; another version marks an incompatible change.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 #[derive(Debug)]
 pub struct Directory {

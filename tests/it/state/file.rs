@@ -45,8 +45,8 @@ fn an_invalid_file_is_kept_under_another_name_by_the_next_write() {
     let whole = fs::read(folder.path().join("state.json")).unwrap();
     let newer = String::from_utf8(whole.clone())
         .unwrap()
-        .replace("\"version\":2", "\"version\":3");
-    let older = newer.replace("\"version\":3", "\"version\":1");
+        .replace("\"version\":3", "\"version\":4");
+    let older = newer.replace("\"version\":4", "\"version\":2");
     let rows: [(&[u8], &str); 9] = [
         (b"", "empty"),
         (&whole[..whole.len() / 2], "EOF"),
@@ -54,7 +54,7 @@ fn an_invalid_file_is_kept_under_another_name_by_the_next_write() {
         (b"\0\0\0\0\0\0\0\0", "expected value"),
         (newer.as_bytes(), "newer version"),
         (older.as_bytes(), "older version"),
-        (b"{\"version\":2}", "missing field"),
+        (b"{\"version\":3}", "missing field"),
         (b"[1,2,3]", "trailing"),
         (b"#!/bin/sh\necho not a state\n", "expected value"),
     ];
