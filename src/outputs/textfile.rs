@@ -26,6 +26,9 @@ use crate::{
 /// Between two writes while no event changes.
 const INTERVAL: Duration = Duration::from_secs(15);
 
+/// Of a draft that no running exporter writes any more.
+const MIN_AGE: Duration = Duration::from_mins(1);
+
 /// The file, which this process could write at its start.
 #[derive(Debug)]
 pub(crate) struct Textfile {
@@ -48,6 +51,7 @@ impl Textfile {
         let snapshot = Snapshot::empty(None, source.clock.now());
         let id = fastrand::u32(..);
         let draft = file::draft(&path.with_added_extension(format!("{id:08x}")));
+        remove_old_drafts(&path);
         let text = text(&source, &Arc::new(snapshot))?;
         write(&draft, &path, &text)?;
         info!(path = %path.display(), "metrics are written to a file");
@@ -107,6 +111,24 @@ impl Textfile {
         self.text = written.unwrap_or_else(|| Err(io::Error::other("earlier writes hang")))?;
         Ok(())
     }
+}
+
+/// Removes what killed exporters have left.
+fn remove_old_drafts(path: &Path) -> Option<()> {
+    let path = std::path::absolute(path).ok()?;
+    let prefix = format!("{}.", path.file_name()?.to_str()?);
+    for entry in fs::read_dir(path.parent()?).ok()?.flatten() {
+        let name = entry.file_name();
+        let id = name
+            .to_str()
+            .and_then(|it| it.strip_prefix(&prefix)?.strip_suffix(".new"));
+        let age = entry.metadata().and_then(|it| it.modified()).ok();
+        let age = age.and_then(|at| at.elapsed().ok());
+        if id.is_some_and(|id| id.len() == 8) && age > Some(MIN_AGE) {
+            fs::remove_file(entry.path()).ok();
+        }
+    }
+    Some(())
 }
 
 fn text(source: &MetricSource, snapshot: &Arc<Snapshot>) -> io::Result<String> {

@@ -1,6 +1,6 @@
 //! The file for node_exporter's textfile collector, and an exporter without a port.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command, time::UNIX_EPOCH};
 
 use crate::support::{
     DEADLINE, FakeImds, Reply, ask_until,
@@ -36,6 +36,10 @@ async fn without_a_port_the_file_has_the_events_until_the_exporter_ends() {
     let imds = FakeImds::standing(Reply::ok(r#"{"DocumentIncarnation":1,"Events":[]}"#)).await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("events.prom");
+    // Drafts of an exporter that was killed, and of one that is writing.
+    let draft = |id| fs::File::create(folder.path().join(format!("events.prom.{id}.new"))).unwrap();
+    draft("0a1b2c3d").set_modified(UNIX_EPOCH).unwrap();
+    draft("4e5f6071");
     let mut process = Process::start_as(&mut without_port(&imds, &path));
     process.says("no HTTP server").await;
     until(&path, "azure_scheduled_events_imds_requests_total ").await;
@@ -51,11 +55,9 @@ async fn without_a_port_the_file_has_the_events_until_the_exporter_ends() {
     let ended = process.end().await;
     assert_eq!(ended.code, Some(0), "{}", ended.log);
     assert!(!ended.log.contains("msg=listening"), "{}", ended.log);
-    assert_eq!(
-        fs::read_dir(folder.path()).unwrap().count(),
-        0,
-        "the file is gone"
-    );
+    let mut left = fs::read_dir(folder.path()).unwrap();
+    let left = left.by_ref().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["events.prom.4e5f6071.new"]);
 }
 
 /// A `DaemonSet` with a surge has two exporters with one file for a while.
