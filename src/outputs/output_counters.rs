@@ -22,9 +22,9 @@ label_values! {
         PartialSuccess = "partial_success",
         /// A redirect, which is not followed.
         Redirect = "redirect",
-        /// A status that is not retried, such as 400.
+        /// 400, 422, `INVALID_ARGUMENT`: the receiver refuses the content.
         Rejected = "rejected",
-        /// 401, 403, 404, 405, 407, 408.
+        /// The other statuses from 400 to 499.
         Status4xx = "status_4xx",
         Status5xx = "status_5xx",
         /// 429.

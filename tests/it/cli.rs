@@ -87,8 +87,8 @@ const REFUSED: &str = r#"
     URL --alertmanager.header=a␣b:␣hunter2 => --alertmanager.header: "a b" is no name of a header
     URL --alertmanager.header=a:␣hunter2␇ => --alertmanager.header: "a" has no value, or one with control characters
     URL --alertmanager.header=a:␣1 --alertmanager.header=A:␣hunter2 => --alertmanager.header: "A" was given before
-    URL --alertmanager.header=Host:␣hunter2 => --alertmanager.header: "Host" is set by the exporter
-    URL --alertmanager.header=Content-Encoding:␣gzip => --alertmanager.header: "Content-Encoding" is set by the exporter
+    URL --alertmanager.header=Host:␣hunter2 => --alertmanager.header: "Host" cannot be set
+    URL --alertmanager.header=Content-Encoding:␣gzip => --alertmanager.header: "Content-Encoding" cannot be set
     --alertmanager.header=a:␣hunter2 => not provided: --alertmanager.url | --alertmanager.header
     --alertmanager.external-label=a=b => not provided: --alertmanager.url | --alertmanager.external-label
     --alertmanager.bearer-token-file=x => not provided: --alertmanager.url | --alertmanager.bearer-token-file

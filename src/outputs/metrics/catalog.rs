@@ -129,7 +129,7 @@ catalog! {
     PENDING = "azure_scheduled_events_pending", Gauge, "{event}", &["event_type", "scope"],
         "Scheduled and started events in the last valid document. Absent before the first one, and after an hour without one.";
     RECEIVER_UP = "azure_scheduled_events_receiver_up", Gauge, "", &["receiver"],
-        "1 if the receiver accepted the last request, also the empty one at the start. The label is a signal of OTLP (traces, logs, metrics) or the URL of an Alertmanager, with a number where several have the same.";
+        "1 if the receiver answered the last request, also to refuse its content, and the empty one at the start. The label is a signal of OTLP (traces, logs, metrics) or the URL of an Alertmanager, with a number where several have the same.";
     SPAN_EXPORT_FAILURES = "azure_scheduled_events_span_export_failures_total", Counter, "{attempt}", &["reason"],
         "Failed attempts to export spans, by reason.";
     SPANS_DROPPED = "azure_scheduled_events_spans_dropped_total", Counter, "{span}", &["reason"],

@@ -171,7 +171,7 @@ fn headers(flags: &AlertmanagerFlags) -> Result<HeaderMap, CommandError> {
             );
         }
         if is_own_header(&name) {
-            return error(&shown, "is set by the exporter: omit it");
+            return error(&shown, "cannot be set: it belongs to the transport");
         }
         let value = HeaderValue::try_from(value.trim())
             .ok()

@@ -241,16 +241,25 @@ async fn each_endpoint_gets_an_empty_export_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_refuses_the_empty_export_answers() {
+async fn a_receiver_that_refuses_the_content_of_the_empty_export_answers() {
     let imds = FakeImds::standing(no_event()).await;
-    let collector = FakeCollector::scripted([]).await;
-    collector.answer_probes(Answer::status(400));
-    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", &*base(&collector));
-    let mut process = exporting(&imds, None, &[endpoint, NO_LOGS]);
-    let line = process.says("the receiver of spans answers").await;
-    assert!(line.contains("refused=\"HTTP 400"), "{line}");
-    let log = stop(process).await;
-    assert!(!log.contains("export failed"), "{log}");
+    let html = [("content-type", "text/html")];
+    for (answer, expected) in [
+        (Answer::status(400), "receiver of spans answers"),
+        (Answer::http(400, &html, b"<html>"), "reason=not_otlp"),
+        (Answer::status(415), "reason=status_4xx"),
+    ] {
+        let collector = FakeCollector::scripted([]).await;
+        collector.answer_probes(answer);
+        let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", &*base(&collector));
+        let mut process = exporting(&imds, None, &[endpoint, NO_LOGS]);
+        let line = process.says(expected).await;
+        assert!(line.contains("level=warn"), "{line}");
+        assert!(line.contains("HTTP 4"), "{line}");
+        let log = stop(process).await;
+        let is_failure = log.contains("trace export failed");
+        assert_eq!(is_failure, expected.contains("reason="), "{log}");
+    }
 }
 
 #[tokio::test]

@@ -126,25 +126,33 @@ impl CollectorClient {
     }
 
     /// Sends an empty request, so that a wrong endpoint is known before there is something to send. A failure is counted
-    /// and logged; a receiver that refuses the request because it is empty answers.
+    /// and logged; a receiver that refuses the content, because it is empty, answers.
     pub(super) async fn probe(&mut self) -> Result<(), FailedRequest> {
         let mut result = self.transport.post(Bytes::new()).await;
-        self.judge(&result);
         if let Err(failed) = &mut result
-            && !failed.is_refused()
+            && failed.reason != ExportFailure::Rejected
         {
             failed.result = RequestResult::Unavailable;
-            return Err(failed.clone());
         }
-        let refused = result.err().map(|failed| failed.message);
+        self.judge(&result);
+        let refused = match result {
+            Err(failed) if !failed.is_refused() => return Err(failed),
+            result => result.err().map(|failed| failed.message),
+        };
         self.recovered();
-        info!(
-            endpoint = self.settings().shown_endpoint(),
-            proxy = shown_proxy(self.settings()),
-            refused,
-            "the receiver of {} answers",
-            self.settings().signal.records()
+        let (endpoint, proxy) = (
+            self.settings().shown_endpoint(),
+            shown_proxy(self.settings()),
         );
+        let records = self.settings().signal.records();
+        if let Some(refused) = refused {
+            warn!(
+                endpoint,
+                proxy, refused, "the receiver of {records} answers, but refuses an empty request"
+            );
+        } else {
+            info!(endpoint, proxy, "the receiver of {records} answers");
+        }
         Ok(())
     }
 

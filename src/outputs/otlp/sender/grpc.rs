@@ -44,11 +44,11 @@ const CODES: [(&str, ExportFailure, RequestResult); 17] = [
     ("UNKNOWN", Status5xx, MayBeContent),
     ("INVALID_ARGUMENT", Rejected, REFUSED),
     ("DEADLINE_EXCEEDED", Timeout, Unavailable),
-    ("NOT_FOUND", Rejected, REFUSED),
-    ("ALREADY_EXISTS", Rejected, REFUSED),
+    ("NOT_FOUND", Status4xx, REFUSED),
+    ("ALREADY_EXISTS", Status4xx, REFUSED),
     ("PERMISSION_DENIED", Status4xx, MayBeContent),
     ("RESOURCE_EXHAUSTED", Throttled, Unavailable),
-    ("FAILED_PRECONDITION", Rejected, REFUSED),
+    ("FAILED_PRECONDITION", Status4xx, REFUSED),
     ("ABORTED", Status5xx, Unavailable),
     ("OUT_OF_RANGE", Status5xx, Unavailable),
     ("UNIMPLEMENTED", Status4xx, MayBeContent),
@@ -133,13 +133,15 @@ pub(super) fn export_result(
     if reason == Throttled && TOO_LARGE.iter().any(|text| said.contains(text)) {
         (reason, result) = (ExportFailure::TooLarge, Refused(DropReason::TooLarge));
     }
-    let mut message = format!("gRPC {name}: {said}");
-    if name == "UNIMPLEMENTED" && said.contains("gzip") {
-        message
-            .push_str("; the receiver does not take gzip: set OTEL_EXPORTER_OTLP_COMPRESSION=none");
-    } else if name == "UNIMPLEMENTED" {
-        message.push_str(&settings.pipeline_hint());
-    }
+    let hint = match name {
+        "UNIMPLEMENTED" if said.contains("gzip") => format!(
+            "; the receiver does not take gzip: set OTEL_EXPORTER_OTLP_{}_COMPRESSION=none",
+            settings.signal.variable()
+        ),
+        "UNIMPLEMENTED" => settings.pipeline_hint(),
+        _ => String::new(),
+    };
+    let message = format!("gRPC {name}: {said}{hint}");
     let after = text("grpc-status-details-bin").and_then(retry_delay);
     Err(FailedRequest {
         reason,
@@ -212,6 +214,10 @@ mod tests {
             };
             assert_eq!(found, expected, "{code}");
         }
+        for code in 1..17 {
+            let is_rejected = of(code, &[]).unwrap_err().reason == Rejected;
+            assert_eq!(is_rejected, code == 3, "{code}");
+        }
     }
 
     #[test]
@@ -241,7 +247,7 @@ mod tests {
         for (said, remedy) in [
             (
                 gzip,
-                "; the receiver does not take gzip: set OTEL_EXPORTER_OTLP_COMPRESSION=none",
+                "; the receiver does not take gzip: set OTEL_EXPORTER_OTLP_TRACES_COMPRESSION=none",
             ),
             (
                 "unknown service",

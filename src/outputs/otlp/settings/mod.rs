@@ -40,9 +40,8 @@ const TIMEOUT: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
 /// Fewer milliseconds are reported: they may be meant as seconds.
 const MIN_MILLIS: u64 = 500;
 /// Variables about samplers and batches.
-const WITHOUT_EFFECT: [&str; 10] = [
+const WITHOUT_EFFECT: [&str; 9] = [
     "OTEL_TRACES_SAMPLER",
-    "OTEL_TRACES_SAMPLER_ARG",
     "OTEL_BSP_SCHEDULE_DELAY",
     "OTEL_BSP_EXPORT_TIMEOUT",
     "OTEL_BSP_MAX_QUEUE_SIZE",
@@ -126,8 +125,14 @@ impl OtlpSettings {
             metric_interval = variables.millis(interval, 60_000);
         }
         for name in WITHOUT_EFFECT {
-            if !exporters.is_empty() && variables.get(name).is_some() {
-                variables.ignore(name, "every span and log record is sent, at once");
+            let is_of = |signal| (signal == Signal::Logs) == name.contains("_BLRP_");
+            let mut signals = exporters.iter().map(|exporter| exporter.signal);
+            let signal = signals.find(|signal| *signal != Signal::Metrics && is_of(*signal));
+            // The samplers that do what this exporter does.
+            let value = variables.get(name).filter(|it| !it.ends_with("always_on"));
+            if let Some((signal, _)) = signal.zip(value) {
+                let problem = format!("all {} are sent, at once", signal.records());
+                variables.ignore(name, &problem);
             }
         }
         if exporters.is_empty() && variables.ignored.is_empty() {
@@ -335,7 +340,8 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
             })?;
             if is_own_header(&key) {
                 let name = excerpt(key.as_str(), MAX_SHOWN_CHARS);
-                let problem = format!("{variable}: {name:?} is set by the exporter: omit it");
+                let problem =
+                    format!("{variable}: {name:?} cannot be set: it belongs to the transport");
                 return Err(problem);
             }
             headers.insert(key, value);

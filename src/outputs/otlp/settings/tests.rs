@@ -174,7 +174,7 @@ fn a_value_without_which_the_export_could_not_work_is_an_error_that_names_variab
     const TEMPORALITY: &str = "OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE";
     let protocols = "is not supported; set it to http/protobuf or grpc";
     let header = "is not NAME=VALUE with a percent-encoded value; write, for example, api-key=secret,x-scope-orgid=team%201";
-    let own_header = |name: &str| format!("{name:?} is set by the exporter: omit it");
+    let own_header = |name: &str| format!("{name:?} cannot be set: it belongs to the transport");
     for (variable, value, problem) in [
         (PROTOCOL, "http/json", format!("\"http/json\" {protocols}")),
         (LOGS_PROTOCOL, "grpcs", format!("\"grpcs\" {protocols}")),
@@ -435,19 +435,21 @@ fn variables_without_effect_and_milliseconds_that_may_be_meant_as_seconds_are_re
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "10"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "60"),
     ]);
-    let sent = "is ignored: every span and log record is sent, at once";
     let expected = [
         "OTEL_EXPORTER_OTLP_TIMEOUT=10 is in milliseconds: for 10 seconds, write 10000",
         "OTEL_EXPORTER_OTLP_LOGS_INSECURE is ignored: the scheme of the endpoint decides about TLS",
         "OTEL_METRIC_EXPORT_INTERVAL=60 is in milliseconds: for 60 seconds, write 60000",
-        &format!("OTEL_TRACES_SAMPLER {sent}"),
-        &format!("OTEL_BSP_SCHEDULE_DELAY {sent}"),
-        &format!("OTEL_BLRP_MAX_QUEUE_SIZE {sent}"),
+        "OTEL_TRACES_SAMPLER is ignored: all spans are sent, at once",
+        "OTEL_BSP_SCHEDULE_DELAY is ignored: all spans are sent, at once",
+        "OTEL_BLRP_MAX_QUEUE_SIZE is ignored: all log records are sent, at once",
     ];
     assert_eq!(settings.ignored, expected);
-    assert!(
-        read(&[("OTEL_TRACES_SAMPLER", "always_off")])
-            .unwrap()
-            .is_none()
-    );
+    let sampler = |value| ("OTEL_TRACES_SAMPLER", value);
+    assert!(read(&[sampler("always_off")]).unwrap().is_none());
+    for unaffected in [
+        [PUSH, sampler("parentbased_always_on")],
+        [("OTEL_TRACES_EXPORTER", "none"), sampler("always_off")],
+    ] {
+        assert!(on(&unaffected).ignored.is_empty(), "{unaffected:?}");
+    }
 }

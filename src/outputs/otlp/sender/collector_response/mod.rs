@@ -3,8 +3,8 @@
 //! OTLP/HTTP (<https://opentelemetry.io/docs/specs/otlp/#otlphttp-response>): 2xx is success or partial success; 429,
 //! 502, 503, 504 and a missing response are retried; all else must not be retried. This exporter differs where the
 //! cause is usually the configuration of the collector or its proxy, such as a rotated token: after 401, 403, 404, 405,
-//! 407, 408, a redirect, the other 5xx and a success that is a web page it is retried too, after what never failed. An
-//! entry that is too large alone (413) is dropped.
+//! 407, 408, a redirect, the other 5xx and a success, 400 or 422 that is a web page it is retried too, after what never
+//! failed. An entry that is too large alone (413) is dropped.
 //!
 //! Bodies are protobuf or JSON. The responses for spans, log records and metrics have the same fields by other names
 //! (<https://github.com/open-telemetry/opentelemetry-proto>).
@@ -131,11 +131,13 @@ pub(super) fn of_http(
         400 if is_https_expected => (ExportFailure::Status4xx, MayBeContent),
         401 | 403..=405 | 407 | 408 => (ExportFailure::Status4xx, MayBeContent),
         400..=499 if is_grpc && status != 429 => (ExportFailure::NotOtlp, MayBeContent),
+        400 | 422 if is_web_page(headers, body) => (ExportFailure::NotOtlp, MayBeContent),
+        400 | 422 => (ExportFailure::Rejected, Refused(DropReason::Rejected)),
         413 => (ExportFailure::TooLarge, Refused(DropReason::TooLarge)),
         429 => (ExportFailure::Throttled, Unavailable),
         502..=504 => (ExportFailure::Status5xx, Unavailable),
         500..=599 => (ExportFailure::Status5xx, MayBeContent),
-        _ => (ExportFailure::Rejected, Refused(DropReason::Rejected)),
+        _ => (ExportFailure::Status4xx, Refused(DropReason::Rejected)),
     };
     Err(FailedRequest {
         reason,

@@ -54,6 +54,18 @@ fn statuses_whose_cause_may_be_the_content_are_known() {
 }
 
 #[test]
+fn only_400_and_422_that_are_no_page_refuse_the_content() {
+    let html = [("content-type", "text/html")];
+    for status in 300..=499 {
+        let found = received(status, &[], b"", &[]).unwrap_err();
+        let refuses = found.reason == ExportFailure::Rejected;
+        assert_eq!(refuses, status == 400 || status == 422, "{status}");
+        let page = received(status, &html, b"<html>", &[]).unwrap_err();
+        assert_ne!(page.reason, ExportFailure::Rejected, "{status}");
+    }
+}
+
+#[test]
 fn the_message_of_an_error_is_shown() {
     let status = RpcStatus {
         code: 14,
