@@ -1,7 +1,6 @@
 //! JSON that is escaped for a terminal, and JSON of a bounded size.
 
-use std::io::{self, Write};
-
+use bytes::BufMut as _;
 use serde::ser::{Error as _, Serialize};
 
 use crate::base::text::escape_json;
@@ -18,36 +17,16 @@ pub(crate) fn to_vec_up_to<T: Serialize>(
     value: &T,
     max: usize,
 ) -> Result<Option<Vec<u8>>, serde_json::Error> {
-    let mut buffer = Bounded {
-        json: Vec::new(),
-        max,
-    };
-    match serde_json::to_writer(&mut buffer, value) {
+    let mut json = Vec::new().limit(max).writer();
+    match serde_json::to_writer(&mut json, value) {
         Err(error) if error.is_io() => return Ok(None),
         result => result?,
     }
     // serde_json writes UTF-8.
-    let json = String::from_utf8(buffer.json).map_err(serde_json::Error::custom)?;
+    let json =
+        String::from_utf8(json.into_inner().into_inner()).map_err(serde_json::Error::custom)?;
     let json = escape_json(json);
     Ok((json.len() <= max).then(|| json.into_bytes()))
-}
-
-struct Bounded {
-    json: Vec<u8>,
-    max: usize,
-}
-
-impl Write for Bounded {
-    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
-        if part.len() > self.max.saturating_sub(self.json.len()) {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        self.json.write(part)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -46,17 +46,9 @@ pub(super) struct Passwords {
     pub(super) worker: Worker,
     /// Held by the request whose password is being checked. The others wait in the order of their arrival.
     turn: sync::Mutex<()>,
-    results: Mutex<Results>,
+    /// Keyed digests of a hash and a password, by whether it was accepted.
+    results: Mutex<BTreeMap<bool, VecDeque<Vec<u8>>>>,
     key: hmac::Key,
-}
-
-/// A keyed digest of a hash and a password.
-type Tag = Vec<u8>;
-
-#[derive(Debug, Default)]
-struct Results {
-    accepted: VecDeque<Tag>,
-    rejected: VecDeque<Tag>,
 }
 
 impl Passwords {
@@ -84,37 +76,28 @@ impl Passwords {
         // A hash has 60 bytes, so that no other parts have the same tag.
         let parts = [hash.as_bytes(), &[is_known.into()], &password].concat();
         let tag = hmac::sign(&self.key, &parts).as_ref().to_vec();
-        if let Some(result) = self.results.lock().get(&tag) {
+        if let Some(result) = self.known(&tag) {
             return Some(result);
         }
         let _turn_of_address = check_turn.acquire().await.ok();
         let _turn = self.turn.lock().await;
         // A request that waited before this one may have had the same credentials.
-        if let Some(result) = self.results.lock().get(&tag) {
+        if let Some(result) = self.known(&tag) {
             return Some(result);
         }
         let verify = move || bcrypt::verify(password, &hash).unwrap_or(false);
         let is_accepted = self.worker.run_while_awaited(verify).await? && is_known;
-        self.results.lock().insert(tag, is_accepted);
-        Some(is_accepted)
-    }
-}
-
-impl Results {
-    fn get(&self, tag: &Tag) -> Option<bool> {
-        if self.accepted.contains(tag) {
-            return Some(true);
-        }
-        self.rejected.contains(tag).then_some(false)
-    }
-
-    fn insert(&mut self, tag: Tag, is_accepted: bool) {
-        let tags = if is_accepted {
-            &mut self.accepted
-        } else {
-            &mut self.rejected
-        };
+        let mut results = self.results.lock();
+        let tags = results.entry(is_accepted).or_default();
         tags.truncate(MAX_RESULTS - 1);
         tags.push_front(tag);
+        Some(is_accepted)
+    }
+
+    fn known(&self, tag: &Vec<u8>) -> Option<bool> {
+        let results = self.results.lock();
+        let mut results = results.iter();
+        let known = results.find(|(_, tags)| tags.contains(tag));
+        known.map(|(is_accepted, _)| *is_accepted)
     }
 }

@@ -163,7 +163,9 @@ fn make_state_directory() -> io::Result<()> {
         return Ok(());
     };
     system::make_private_directory(&path)?;
-    let output = Command::new(system_program("icacls.exe"))
+    // By its whole path, so that no other one in `%PATH%` takes its place.
+    let windows = folder("SystemRoot").unwrap_or_else(|| r"C:\Windows".into());
+    let output = Command::new(windows.join(r"System32\icacls.exe"))
         .arg(&path)
         .args(STATE_RIGHTS)
         .output()?;
@@ -179,23 +181,16 @@ fn make_state_directory() -> io::Result<()> {
 }
 
 /// `%ProgramData%\azure-scheduled-events-exporter`, where the service keeps its state without `--state.directory`.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the folders of Windows are variables"
-)]
 fn service_state_directory() -> Option<PathBuf> {
-    let folder = env::var_os("ProgramData")?;
-    Some(PathBuf::from(folder).join("azure-scheduled-events-exporter"))
+    Some(folder("ProgramData")?.join(NAME))
 }
 
-/// A program of Windows by its whole path, so that no other one in `%PATH%` takes its place.
 #[expect(
     clippy::disallowed_methods,
     reason = "the folders of Windows are variables"
 )]
-fn system_program(name: &str) -> PathBuf {
-    let root = env::var_os("SystemRoot").unwrap_or_else(|| r"C:\Windows".into());
-    PathBuf::from(root).join("System32").join(name)
+fn folder(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).map(PathBuf::from)
 }
 
 fn uninstall() -> Result<String, CommandError> {

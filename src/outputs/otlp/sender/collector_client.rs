@@ -140,11 +140,9 @@ impl CollectorClient {
             result => result.err().map(|failed| failed.message),
         };
         self.recovered();
-        let (endpoint, proxy) = (
-            self.settings().shown_endpoint(),
-            shown_proxy(self.settings()),
-        );
-        let records = self.settings().signal.records();
+        let settings = self.settings();
+        let (endpoint, proxy) = (settings.shown_endpoint(), shown_proxy(settings));
+        let records = settings.signal.records();
         if let Some(refused) = refused {
             warn!(
                 endpoint,
