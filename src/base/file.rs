@@ -5,7 +5,7 @@ use std::{
     fmt,
     fs::{self, TryLockError},
     io::{self, Read, Write},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use crate::base::system;
@@ -115,16 +115,9 @@ pub(crate) fn read_given(path: &Path, max: u64) -> Result<Vec<u8>, String> {
 /// Editors of Windows put it before UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// The name of a file while it is written.
-pub(crate) fn draft(path: &Path) -> PathBuf {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".new");
-    draft.into()
-}
-
 /// Replaces a file as a whole: after a crash it has the old content or the new, and once this returns, the new.
 pub fn replace(files: &mut dyn Filesystem, path: &Path, content: &[u8]) -> io::Result<()> {
-    let draft = draft(path);
+    let draft = path.with_added_extension("new");
     let written = files
         .write(&draft, content)
         .and_then(|()| files.rename(&draft, path));

@@ -50,7 +50,7 @@ impl Textfile {
     pub(crate) fn create(path: PathBuf, source: MetricSource, worker: Worker) -> io::Result<Self> {
         let snapshot = Snapshot::empty(None, source.clock.now());
         let id = fastrand::u32(..);
-        let draft = file::draft(&path.with_added_extension(format!("{id:08x}")));
+        let draft = path.with_added_extension(format!("{id:08x}.new"));
         remove_old_drafts(&path);
         let text = text(&source, &Arc::new(snapshot))?;
         write(&draft, &path, &text)?;

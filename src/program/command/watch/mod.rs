@@ -4,7 +4,6 @@ mod exporter_client;
 mod printed;
 
 use std::{
-    ffi::OsString,
     fs::{self, File, TryLockError},
     io::{self, ErrorKind, Write as _},
     mem::{Discriminant, discriminant},
@@ -43,8 +42,6 @@ const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Far more than the file of `--since` has.
 const MAX_SINCE_BYTES: u64 = 64 << 10;
-/// Appended to the name of the file of `--since` for the one that shows that it is in use: each write replaces it.
-const LOCK_SUFFIX: &str = ".lock";
 
 /// Prints transitions until a signal, or until nobody reads them.
 pub(super) async fn run(flags: &WatchFlags) -> Result<String, CommandError> {
@@ -229,7 +226,8 @@ impl SinceFile {
         if fs::symlink_metadata(&absolute).is_ok_and(|it| !it.is_file()) {
             return Err(error("is not a regular file".to_owned()));
         }
-        let lock = match file::lock(&with_suffix(&absolute, LOCK_SUFFIX)) {
+        // Not the file itself, which each write replaces.
+        let lock = match file::lock(&absolute.with_added_extension("lock")) {
             Ok(lock) => Some(Arc::new(lock)),
             Err(TryLockError::Error(_)) => None,
             Err(TryLockError::WouldBlock) => {
@@ -252,12 +250,6 @@ impl SinceFile {
     }
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
-}
-
 fn read_since(path: &Path) -> Result<Option<Printed>, String> {
     match OsFilesystem.read(path, MAX_SINCE_BYTES) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -275,7 +267,7 @@ fn read_since(path: &Path) -> Result<Option<Printed>, String> {
         Err(_) => {}
     }
     let time = Timestamp::now().as_unix_seconds();
-    let kept_as = with_suffix(path, &format!(".unreadable-{time:.0}"));
+    let kept_as = path.with_added_extension(format!("unreadable-{time:.0}"));
     fs::rename(path, &kept_as).map_err(|cause| format!("cannot be renamed: {cause}"))?;
     let (path, kept_as) = (path.display(), kept_as.display());
     warn!(%path, %kept_as, "the file of --since is damaged or of another version: beginning anew");
