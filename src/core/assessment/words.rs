@@ -229,7 +229,7 @@ impl<'a> Text<'a> {
             .collect()
     }
 
-    /// The first names of VMs in the order of the names, and the number of all.
+    /// The first names of VMs in Azure's order, in which the first one leads, and the number of all.
     fn names(&self, max: usize) -> (Vec<String>, usize) {
         let mut names: Vec<&str> = match &self.tracked.shown.resources {
             Some(resources) => resources.iter().map(AsRef::as_ref).collect(),
@@ -238,7 +238,6 @@ impl<'a> Text<'a> {
         for name in &mut names {
             *name = resource_name(name);
         }
-        names.sort_unstable();
         let count = names.len();
         let first = names.into_iter().take(max);
         (

@@ -153,17 +153,37 @@ fn cell(event: &Event, member: Option<&Member>, vm: VmNames<'_>, now: Timestamp)
     })
 }
 
-/// At most [`MAX_NAMES`], with the name of this VM first.
+/// At most [`MAX_NAMES`] in Azure's order, in which the first VM leads, and that of this VM among them.
 fn resource_names(names: &[Box<str>], vm: VmNames<'_>) -> String {
-    let is_own = |name: &str| vm.contain(name);
-    let own = names.iter().filter(|name| is_own(name));
-    let own = own.map(|name| format!("{}*", resource_name(name)));
-    let others = names.iter().filter(|name| !is_own(name));
-    let others = others.map(|name| resource_name(name).to_owned());
-    let shown: Vec<_> = own.chain(others).take(MAX_NAMES).collect();
+    let mark = |name: &str| if vm.contain(name) { "*" } else { "" };
+    let marked = |name| format!("{}{}", resource_name(name), mark(name));
+    let mut shown: Vec<_> = names.iter().map(|name| marked(name)).collect();
+    let own = names.iter().position(|name| vm.contain(name));
+    if let Some(own) = own.filter(|own| *own >= MAX_NAMES) {
+        shown.swap(own, MAX_NAMES - 1);
+    }
+    shown.truncate(MAX_NAMES);
     let shown = shown.join(",");
     match names.len().saturating_sub(MAX_NAMES) {
         0 => shown,
         more => format!("{shown} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_are_in_the_order_of_azure_and_have_this_vm() {
+        for (names, expected) in [
+            ("web_2 web_0", "web_2,web_0*"),
+            ("web_3 web_2 web_1 web_0", "web_3,web_2,web_0* and 1 more"),
+            ("web_3 web_2 web_1 web_4", "web_3,web_2,web_1 and 1 more"),
+        ] {
+            let names: Vec<Box<str>> = names.split(' ').map(Into::into).collect();
+            let found = resource_names(&names, VmNames::new(Some("web_0"), None));
+            assert_eq!(found, expected);
+        }
     }
 }
