@@ -18,6 +18,7 @@ use azure_scheduled_events_exporter::{
     due_alerts::{DueAlert, due_alerts},
     engine::{Effect, Engine, EngineConfig, Input},
     metrics::{MetricsOptions, Scrape, exposition::Format},
+    pause::Lateness,
     server::{self, ServerLimits},
     snapshot::{SeriesScope, Snapshot},
     time::{Moment, Timestamp},
@@ -81,7 +82,7 @@ fn polled(body: &str) -> Option<Input> {
             anomalies,
         }),
         took: Duration::ZERO,
-        late: Duration::ZERO,
+        late: Lateness::default(),
     })
 }
 

@@ -187,12 +187,40 @@ def outcomes(y: int) -> p.Panel:
     )
 
 
+def unannounced(y: int) -> p.Panel:
+    seconds = f"increase(azure_scheduled_events_unannounced_interruption_seconds_sum{{{q.TARGET}}}[$__range])"
+    return p.table(
+        "Interruptions that no event announced",
+        "The sum of pauses of a second or more that a VM measured on itself while no event of it was pending. Each is too short by up to one poll interval.",
+        (0, y, 12, 8), [q.cluster_for_links(f"max by (cluster, instance) ({seconds}) > 0")],
+        columns={
+            "instance": ("Instance", {"links": [p.vm_link()], **NAME}), "cluster": ("In cluster", NAME),
+            "Value": ("Interruption", SECONDS), "in": ("Cluster", p.HIDDEN),
+        },
+        sort="Value", empty=NO_ROWS,
+    )
+
+
+def evictions(y: int) -> p.Panel:
+    evicted = over_range("last", "priority").replace("{", '{event_type="Preempt",', 1)
+    info = f"last_over_time(azure_scheduled_events_vm_info{{{q.TARGET}}}[$__range])"
+    of = f"group by ({q.VM}, vm_size, location)"
+    return p.table(
+        "Evictions by size and region", "Announced evictions of the selected Spot VMs, by size and region of the VM.",
+        (12, y, 12, 8),
+        [f"count by (vm_size, location) (group by ({q.VM}, event_id) ({evicted}) * on ({q.VM}) group_left (vm_size, location) {of} ({info}))"],
+        columns={"vm_size": ("Size", {}), "location": ("Region", {}), "Value": ("Evictions", COUNT)}, sort="Value",
+        empty=NO_ROWS,
+    )
+
+
 def build() -> dict[str, Any]:
     return p.dashboard(
         "azse-history", "How much maintenance there was, how much notice Azure gave, and what it cost.",
         p.variables(),
         [
             *headline(), *per_day(3), by_type(12), *risk(19),
-            p.row("Approvals and outcomes", 29, [approvals(30), outcomes(37)]),
+            unannounced(29), evictions(29),
+            p.row("Approvals and outcomes", 37, [approvals(38), outcomes(45)]),
         ],
     )

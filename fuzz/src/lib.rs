@@ -11,6 +11,7 @@ use azure_scheduled_events_exporter::{
     lifecycle::SavedJournal,
     metrics::{MetricsOptions, Scrape, exposition::Format},
     otlp::{log_record, settings::OtlpSettings, trace},
+    pause::Lateness,
     simulator::Scenario,
     snapshot::SeriesScope,
     state::journal_file,
@@ -88,7 +89,7 @@ fn start_with(saved: SavedState) {
                 anomalies,
             }),
             took: Duration::from_millis(1),
-            late: Duration::ZERO,
+            late: Lateness::default(),
         };
         for effect in engine.handle(input, now) {
             if let Effect::Publish { snapshot, .. } = effect {

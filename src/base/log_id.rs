@@ -25,6 +25,7 @@ log_ids! {
     105 ENDED "it ended; `outcome` says how"
     106 LEFT_VM "it does not name this VM, or no longer; its later changes have the ID 1"
     107 ADVISORY "an advisory, such as a Spot rebalance recommendation, is new; its later changes have the ID 1"
+    108 UNANNOUNCED "this VM was interrupted for a second or more, and no event of it was pending"
     110 APPROVED "the event is approved, by this exporter or elsewhere"
     111 APPROVAL_SENT "the exporter sent its approval"
     112 APPROVAL_FAILED "Azure refused the approval or did not answer; with `reason=gave_up` it is not sent again"

@@ -10,6 +10,9 @@
 //! (<https://learn.microsoft.com/azure/virtual-machines/maintenance-and-updates>). The time for which the process waited
 //! for a processor is subtracted, and a gap in which it was stopped does not count.
 //!
+//! While no event of this VM is pending, such a wait alone counts, and by the monotonic clock alone: a correction of the
+//! wall clock would be an interruption that nobody announced.
+//!
 //! A small correction that is taken for a pause does little harm: the outcome of an event that disappears beside it is
 //! unknown, in place of cancelled.
 
@@ -37,6 +40,14 @@ pub struct ProcessDelay {
     pub was_stopped: bool,
 }
 
+/// By how much a wait was longer than asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lateness {
+    /// By the monotonic clock, or a step of the wall clock.
+    pub by_any_clock: Duration,
+    pub by_monotonic: Duration,
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PauseDetector {
     last: Option<Moment>,
@@ -51,7 +62,7 @@ impl PauseDetector {
         self.interruption(gap, now.wall)
     }
 
-    /// A poll that took this time has ended; it began `late`, as [`lateness`] has it. Beside ticks it is one.
+    /// A poll that took this time has ended; it began `late` by any clock. Beside ticks it is one.
     pub(crate) fn poll(
         &mut self,
         late: Duration,
@@ -65,10 +76,15 @@ impl PauseDetector {
     }
 
     fn interruption(&mut self, gap: Duration, until: Timestamp) -> Option<Interruption> {
-        let delay = std::mem::take(&mut self.delay);
-        let length = gap.saturating_sub(delay.waited);
-        let is_one = !delay.was_stopped && length >= Interruption::MIN_LENGTH;
-        is_one.then_some(Interruption { until, length })
+        let length = self.length(gap);
+        self.delay = ProcessDelay::default();
+        length.map(|length| Interruption { until, length })
+    }
+
+    /// Of the pause of this VM in a gap, from [`Interruption::MIN_LENGTH`] up.
+    pub(crate) fn length(&self, gap: Duration) -> Option<Duration> {
+        let length = gap.saturating_sub(self.delay.waited);
+        (!self.delay.was_stopped && length >= Interruption::MIN_LENGTH).then_some(length)
     }
 
     pub(crate) fn delay(&mut self, delay: ProcessDelay) {
@@ -86,9 +102,12 @@ impl PauseDetector {
     }
 }
 
-/// By how much a wait from `since` to `now` was longer than asked for.
-pub fn lateness(since: Moment, now: Moment, asked: Duration) -> Duration {
-    gap(since, now).saturating_sub(asked)
+/// Of a wait from `since` to `now`.
+pub fn lateness(since: Moment, now: Moment, asked: Duration) -> Lateness {
+    Lateness {
+        by_any_clock: gap(since, now).saturating_sub(asked),
+        by_monotonic: (now.awake - since.awake).saturating_sub(asked),
+    }
 }
 
 /// The time between two moments, which the monotonic clock or a step of the wall clock shows.
@@ -241,14 +260,15 @@ mod tests {
                 wall: start().wall.after(Duration::from_secs(wall)),
                 ..start().after(Duration::from_secs(monotonic))
             };
-            lateness(start(), now, hour).as_secs()
+            let late = lateness(start(), now, hour);
+            (late.by_any_clock.as_secs(), late.by_monotonic.as_secs())
         };
-        assert_eq!(late(3_600, 3_600), 0);
-        assert_eq!(late(3_607, 3_607), 7);
-        assert_eq!(late(3_600, 3_609), 9);
-        assert_eq!(late(3_607, 9_000), 7, "the clock was set");
-        assert_eq!(late(3_600, 0), 0);
-        assert_eq!(late(20, 20), 0);
+        assert_eq!(late(3_600, 3_600), (0, 0));
+        assert_eq!(late(3_607, 3_607), (7, 7));
+        assert_eq!(late(3_600, 3_609), (9, 0));
+        assert_eq!(late(3_607, 9_000), (7, 7), "the clock was set");
+        assert_eq!(late(3_600, 0), (0, 0));
+        assert_eq!(late(20, 20), (0, 0));
     }
 
     #[test]

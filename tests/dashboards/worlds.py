@@ -24,6 +24,7 @@ class Vm:
     warming_up: tuple[float, float] = (FOREVER, FOREVER)
     gone: float = FOREVER  # it leaves service discovery
     advice: int = 0
+    paused: float = FOREVER  # for four seconds, unannounced
     job: str = "azure-scheduled-events"
 
     @property
@@ -98,7 +99,7 @@ class World:
         out['up{job="node",instance="node"}'] = [1] * len(times)
         for vm in self.vms:
             out[f"up{{{vm.target}}}"] = [float(vm.is_up(t)) if t < vm.gone else None for t in times]
-            info = f',vm_name="{vm.name}",vm_scale_set="{vm.scale_set}",location="westeurope"'
+            info = f',vm_name="{vm.name}",vm_scale_set="{vm.scale_set}",vm_size="D2s",location="westeurope"'
             add(vm, "azure_scheduled_events_vm_info", info, lambda _: 1)
             add(vm, "azure_scheduled_events_up", "", lambda t, vm=vm: float(t == vm.last_success(t)))
             success = "azure_scheduled_events_last_success_timestamp_seconds"
@@ -107,6 +108,8 @@ class World:
             add(vm, "azure_scheduled_events_warming_up", "", warming)
             advice = ',event_type="SpotRebalanceRecommendation",scope="self"'
             add(vm, "azure_scheduled_events_advisories", advice, lambda _, vm=vm: vm.advice)
+            pauses = "azure_scheduled_events_unannounced_interruption_seconds_sum"
+            add(vm, pauses, "", lambda t, vm=vm: 4.0 * (t >= vm.paused))
             add(vm, "azure_scheduled_events_imds_requests_total", "", lambda t: 60 * t)
             failures = "azure_scheduled_events_imds_request_failures_total"
             add(vm, failures, ',reason="timeout"', lambda t: 30 * t)
@@ -307,8 +310,10 @@ def evicted() -> World:
     silent = {(words[0][1],): 10 + CRITICAL}
     return World(
         "eviction", "A Spot VM that is gone half a minute after the announcement. No scrape saw the start or the end.",
-        (vm, Vm("web_1")), (event,),
+        (vm, Vm("web_1", paused=20)), (event,),
         (
+            Truth(HISTORY, "Evictions by size and region", 38, {("D2s", "westeurope"): 1}, ("vm_size", "location")),
+            Truth(HISTORY, "Interruptions that no event announced", 38, {("web_1",): 4}, ("instance",)),
             now(13, silent, "A"), Truth(FLEET, "VMs of these events", 13, {("spot_0",): 10 + CRITICAL}, ("vm_name",)),
             coverage(13, report=1, in_event=1), now(25, silent, "A"), on_vm(13, silent, chosen={"instance": "spot_0"}),
             now(28, {}, "A"), now(28, NOT_STARTED), coverage(28, report=1), figure(HISTORY, "VMs hit", 38, 1),

@@ -49,7 +49,7 @@ fn urgency_and_the_longest_interruption_outlive_the_lists() {
     }
     let critical = alert_names(&vm);
     vm.wait_until(7);
-    vm.late = Duration::from_secs(7);
+    vm.late.by_any_clock = Duration::from_secs(7);
     vm.poll_unchanged();
     let longest = vm.json()["observed_interruption_seconds"].clone();
     for change in 0..40 {
@@ -178,7 +178,7 @@ fn a_pause_that_ends_with_the_document_makes_the_outcome_unknown() {
         vm.poll(&[restart(&json!({"NotBefore": at(not_before).rfc1123()}))]);
         vm.tick();
         vm.set_wall_clock(at(608));
-        vm.late = Duration::from_secs(late);
+        vm.late.by_any_clock = Duration::from_secs(late);
         vm.poll(&[]);
         vm.json()["outcome"].clone()
     };

@@ -13,6 +13,8 @@ mod save_schedule;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use tracing::info;
+
 pub(crate) use self::anomalies::log_anomaly;
 use self::{
     anomalies::AnomalyTracker, approvals::Approvals, log::log_transition,
@@ -23,16 +25,19 @@ use crate::{
     azure::{
         Identity, RequestError,
         document::Answer,
-        event::{EventId, VmNames},
+        event::{EventId, EventScope, VmNames},
     },
-    base::time::{Moment, MonotonicTime},
+    base::{
+        log_id,
+        time::{Moment, MonotonicTime},
+    },
     core::{
         approval::ApprovalPolicy,
         assessment::Start,
         journal::{Entry, Journal},
-        lifecycle::{Interruption, PollState, SavedJournal, Tracker, Transition},
+        lifecycle::{Interruption, PollState, SavedJournal, TrackedEvent, Tracker, Transition},
         ownership::Ownership,
-        pause::{PauseDetector, ProcessDelay},
+        pause::{Lateness, PauseDetector, ProcessDelay},
         snapshot::{EventCounters, RequestCounters, Snapshot},
     },
 };
@@ -60,7 +65,7 @@ pub enum Input {
         result: Result<Answer, RequestError>,
         took: Duration,
         /// By how much the wait before the request was longer than asked for.
-        late: Duration,
+        late: Lateness,
     },
     Identified {
         result: Result<Identity, RequestError>,
@@ -190,7 +195,8 @@ impl Engine {
         self.publish |= !matches!(input, Input::Tick | Input::StateWritten(_) | Input::Sent);
         match input {
             Input::Polled { result, took, late } => {
-                let interruption = self.pauses.poll(late, took, now);
+                self.record_unannounced(late.by_monotonic);
+                let interruption = self.pauses.poll(late.by_any_clock, took, now);
                 self.record_interruption(interruption, now);
                 self.polled(result, took, now);
             }
@@ -270,6 +276,25 @@ impl Engine {
         if let Some(interruption) = interruption.filter(|_| self.looks_for_pauses()) {
             let transitions = self.tracker.record_interruption(interruption, now);
             self.emit(transitions);
+        }
+    }
+
+    /// A wait that was longer than asked for, while no event is known that could explain it.
+    fn record_unannounced(&mut self, gap: Duration) {
+        let may_be_own = |it: &TrackedEvent| it.scope != EventScope::Other;
+        let poll = &self.tracker.poll;
+        if poll.last_document.is_some()
+            && !self.tracker.pending().any(may_be_own)
+            && let Some(length) = self.pauses.length(gap)
+        {
+            Arc::make_mut(&mut self.counters)
+                .unannounced
+                .observe(length);
+            info!(
+                name: log_id::UNANNOUNCED,
+                seconds = length.as_secs_f64(),
+                "this VM was interrupted, and no event had announced it"
+            );
         }
     }
 

@@ -86,6 +86,8 @@ pub struct EventCounters {
     pub notice: BTreeMap<TypeLabel, Histogram>,
     pub impact: BTreeMap<TypeLabel, Histogram>,
     pub interruption: BTreeMap<TypeLabel, Histogram>,
+    /// Interruptions of this VM without an event.
+    pub unannounced: Histogram,
     pub approvals: BTreeMap<(TypeLabel, ApprovalResult), u64>,
     /// Each anomaly is counted when it appears, not at every poll.
     pub anomalies: BTreeMap<AnomalyKind, u64>,
@@ -114,6 +116,7 @@ impl Default for EventCounters {
             notice: BTreeMap::new(),
             impact: BTreeMap::new(),
             interruption: BTreeMap::new(),
+            unannounced: Histogram::new(INTERRUPTION_BOUNDS),
             approvals: approvals.collect(),
             anomalies: AnomalyKind::ALL.into_iter().map(|kind| (kind, 0)).collect(),
             other_types: BTreeSet::new(),

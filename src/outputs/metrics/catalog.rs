@@ -142,6 +142,8 @@ catalog! {
         "Failed writes to the state directory.";
     TEXTFILE_WRITE_FAILURES = "azure_scheduled_events_textfile_write_failures_total", Counter, "{write}", &[],
         "Failed writes of the file of --textfile.path.";
+    UNANNOUNCED = "azure_scheduled_events_unannounced_interruption_seconds", Histogram, "s", &[],
+        "Interruptions of this VM of a second or more while no event of it was pending, as measured by this exporter: each is short by up to one poll interval.";
     UP = "azure_scheduled_events_up", Gauge, "", &[],
         "1 if the last poll of the events succeeded, and the next one is not overdue by more than 30 seconds.";
     VM_INFO = "azure_scheduled_events_vm_info", Gauge, "", &["vm_name", "computer_name", "vm_id", "vm_scale_set", "vm_size", "location", "resource_group", "subscription_id"],

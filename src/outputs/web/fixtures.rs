@@ -10,6 +10,7 @@ use crate::{
     base::time::{Moment, Timestamp},
     core::{
         engine::{Engine, EngineConfig, Input},
+        pause::Lateness,
         snapshot::Snapshot,
     },
 };
@@ -67,7 +68,7 @@ pub(super) fn snapshot_after(documents: &[(u64, Value)]) -> Snapshot {
                 anomalies,
             }),
             took: Duration::ZERO,
-            late: Duration::ZERO,
+            late: Lateness::default(),
         };
         engine.handle(input, at(*seconds));
         snapshot = engine.snapshot(at(*seconds));

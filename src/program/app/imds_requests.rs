@@ -77,7 +77,12 @@ impl ImdsRequests {
         let Some((_, completion)) = &mut self.running else {
             return pending().await;
         };
-        let (client, began, input) = completion.await;
+        let since = self.clock.now();
+        let (client, began, mut input) = completion.await;
+        if let Input::Polled { late, .. } = &mut input {
+            // Not the time for which the event loop did not wait, as while a disk hangs.
+            late.by_monotonic = late.by_monotonic.min(began.awake - since.awake);
+        }
         self.client = Some(client);
         if let Some((request, _)) = self.running.take() {
             self.record(&request, began, &input);

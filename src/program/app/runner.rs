@@ -121,8 +121,7 @@ impl Runner {
 
     async fn handle(&mut self, input: Input) {
         let now = self.clock.now();
-        let was_looking = self.engine.looks_for_pauses();
-        if was_looking && matches!(input, Input::Tick | Input::Polled { .. }) {
+        if matches!(input, Input::Tick | Input::Polled { .. }) {
             let (waited, was_stopped) = self.delays.take();
             self.engine.delayed(ProcessDelay {
                 waited,
@@ -131,10 +130,6 @@ impl Runner {
         }
         for effect in self.engine.handle(input, now) {
             self.perform(effect).await;
-        }
-        if !was_looking && self.engine.looks_for_pauses() {
-            // What was before is no part of the first measurement.
-            self.delays.take();
         }
     }
 

@@ -13,6 +13,7 @@ use azure_scheduled_events_exporter::{
     event::EventId,
     lifecycle::{TrackedEvent, Transition},
     metrics::{MetricsOptions, Scrape, exposition::Format},
+    pause::Lateness,
     snapshot::{SeriesScope, Snapshot},
     time::{Moment, MonotonicTime, Timestamp},
 };
@@ -264,7 +265,7 @@ impl Process {
     }
 
     fn polled(&mut self, result: Result<Answer, RequestError>, now: Moment) -> Vec<Transition> {
-        let (took, late) = (Duration::ZERO, Duration::ZERO);
+        let (took, late) = (Duration::ZERO, Lateness::default());
         self.handle(Input::Polled { result, took, late }, now)
     }
 

@@ -12,6 +12,7 @@ use azure_scheduled_events_exporter::{
         log_record,
         trace::{self, vm_key},
     },
+    pause::Lateness,
     snapshot::Snapshot,
     state::{Directory, Found},
     time::{Moment, Timestamp},
@@ -25,7 +26,7 @@ pub(crate) struct DrivenEngine {
     engine: Engine,
     pub(crate) now: Moment,
     /// By how much the wait before the next poll was longer than asked for.
-    pub(crate) late: Duration,
+    pub(crate) late: Lateness,
     /// The last one that was published.
     pub(crate) published: Arc<Snapshot>,
     pub(crate) saved: Option<SavedState>,
@@ -70,7 +71,7 @@ impl DrivenEngine {
         let effects = engine.begin(now);
         let mut driven = Self {
             now,
-            late: Duration::ZERO,
+            late: Lateness::default(),
             published: Arc::new(engine.snapshot(now)),
             engine,
             saved: None,

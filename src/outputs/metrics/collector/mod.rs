@@ -79,7 +79,7 @@ impl Scrape {
         ]
     }
 
-    fn events(&self) -> [Family<'_>; 8] {
+    fn events(&self) -> [Family<'_>; 9] {
         let counters = &self.snapshot.counters;
         let (advisories, pending) = (self.snapshot.advisories(), self.snapshot.pending());
         [
@@ -99,6 +99,7 @@ impl Scrape {
                 [it.as_str(), scope.as_str()]
             }),
             self.by_type_and_scope(&catalog::PENDING, &EventType::KNOWN, pending),
+            Family::single(&catalog::UNANNOUNCED, Some(&counters.unannounced)),
         ]
     }
 

@@ -16,6 +16,7 @@ use crate::{
         engine::{Effect, Engine, EngineConfig, Input, SavedState},
         journal::{Entry, Journal},
         lifecycle::{SavedJournal, Transition},
+        pause::Lateness,
         snapshot::Snapshot,
     },
     outputs::{
@@ -156,7 +157,7 @@ impl Model {
         let events: Vec<_> = events.chain([always]).collect();
         let body = json!({"DocumentIncarnation": 1, "Events": events}).to_string();
         let (document, anomalies) = document::parse(body.as_bytes()).unwrap();
-        let (took, late) = (Duration::ZERO, Duration::ZERO);
+        let (took, late) = (Duration::ZERO, Lateness::default());
         let result = Ok(Answer::Document {
             document,
             anomalies,
