@@ -183,6 +183,7 @@ impl Scrape {
                 &identity.scale_set,
                 &identity.vm_size,
                 &identity.location,
+                &identity.zone,
                 &identity.resource_group,
                 &identity.subscription_id,
             ];
