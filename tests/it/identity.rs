@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::support::{
-    FakeImds, Reply, ask_until, client_of,
+    DEADLINE, FakeImds, Reply, ask_until, client_of,
     exporter::{Exporter, Metrics, settings},
-    process::{Process, page},
+    process::{self, Process, page},
 };
 
 const OWN_FREEZE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","Resources":["Role_IN_0"],"NotBefore":"Fri, 31 Dec 2999 23:59:59 GMT"}]}"#;
@@ -16,15 +16,15 @@ async fn the_newest_offered_version_of_instance_metadata_is_requested_instead_of
     let imds = FakeImds::scripted([]).await;
     let mut client = client_of(&imds.base());
     imds.identity(Reply::error("400 Bad Request", "api-version is invalid"));
-    let error = client.identify().await.unwrap_err();
+    let error = client.identify(DEADLINE).await.unwrap_err();
     assert!(error.message.contains("2021-02-01"), "{error}");
     assert!(!error.message.contains("classic"), "{error}");
     let offer = r#"{"error":"Bad request.","newest-versions":["2024-03-15","2025-04-07"]}"#;
     imds.identity(Reply::http("400 Bad Request", &[], offer));
-    let error = client.identify().await.unwrap_err();
+    let error = client.identify(DEADLINE).await.unwrap_err();
     assert!(error.message.contains("api-version 2025-04-07"), "{error}");
     imds.identity(Reply::ok(r#"{"name":"web_0"}"#));
-    client.identify().await.unwrap();
+    client.identify(DEADLINE).await.unwrap();
     let versions = imds.requests().into_iter().map(|request| {
         let (_, query) = request.target.split_once("?api-version=").unwrap();
         query.to_owned()
@@ -93,6 +93,15 @@ async fn partial_instance_metadata_are_requested_again_and_completed() {
     let both = has("vm_size=\"D4\",location=\"westeurope\"");
     exporter.until("what was known stays", both).await;
     exporter.stop().await;
+}
+
+#[tokio::test]
+async fn a_short_timeout_holds_for_instance_metadata_too() {
+    let imds = FakeImds::standing(Reply::ok(OWN_FREEZE)).await;
+    imds.identity(Reply::silence());
+    let mut exporter = Process::start_as(process::exporter(&imds).arg("--imds.timeout=500ms"));
+    let line = exporter.says("instance metadata unavailable").await;
+    assert!(line.contains("within 0.5s"), "{line}");
 }
 
 /// A classic cloud service has no instance metadata; the Metadata Security Protocol may refuse them alone.

@@ -53,7 +53,7 @@ async fn many_polls_use_one_connection_also_after_an_error_with_a_body() {
     poll(&mut client).await.unwrap_err();
     poll(&mut client).await.unwrap_err();
     document(poll(&mut client).await);
-    client.identify().await.unwrap();
+    client.identify(DEADLINE).await.unwrap();
     assert_eq!(imds.requests().len(), 5);
     assert_eq!(imds.connections(), 1);
 }
@@ -76,7 +76,7 @@ async fn requests_of_every_kind_start_at_least_200_ms_apart() {
     let mut client = client_of(&imds.base());
     let clock = Clock::start();
     let began = clock.now().monotonic;
-    client.identify().await.unwrap();
+    client.identify(DEADLINE).await.unwrap();
     for _ in 0..3 {
         client.poll(DEADLINE).await.unwrap();
     }

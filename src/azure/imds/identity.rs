@@ -16,8 +16,8 @@ use crate::{
     base::{backoff::exponential, time::MonotonicTime},
 };
 
-/// Short, since polling waits for it.
-const TIMEOUT: Duration = Duration::from_secs(3);
+/// At most, since polling waits for it.
+const MAX_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// After a failure that is none of polling, doubled with each further one.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
@@ -96,8 +96,8 @@ impl Identity {
 }
 
 impl Client {
-    pub async fn identify(&mut self) -> Result<Identity, RequestError> {
-        let body = self.request_compute(TIMEOUT).await?;
+    pub async fn identify(&mut self, timeout: Duration) -> Result<Identity, RequestError> {
+        let body = self.request_compute(timeout.min(MAX_TIMEOUT)).await?;
         let identity = parse(&body)
             .map_err(|error| request_error::parse(&error, "instance metadata", &body))?;
         self.has_read_metadata = true;

@@ -192,9 +192,9 @@ pub(super) async fn read_body(body: Incoming, max_bytes: usize) -> Result<Bytes,
 }
 
 /// The body of a response that is classified by its status; empty if it does not arrive in time.
-pub(super) async fn error_body(body: Incoming) -> Bytes {
+pub(super) async fn error_body(body: Incoming, limit: Duration) -> Bytes {
     let read = read_body(body, MAX_ERROR_BYTES);
-    match timeout(ERROR_BODY_TIMEOUT, read).await {
+    match timeout(limit.min(ERROR_BODY_TIMEOUT), read).await {
         Ok(Ok(body)) => body,
         Ok(Err(_)) | Err(_) => Bytes::new(),
     }

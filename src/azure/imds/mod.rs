@@ -146,7 +146,7 @@ impl Client {
         let response = self.send(request, timeout).await?;
         let (parts, body) = response.into_parts();
         // The content is undocumented; reading it makes the connection reusable.
-        let body = error_body(body).await;
+        let body = error_body(body, timeout).await;
         match parts.status {
             StatusCode::OK => Ok(()),
             _ => Err(self.classify(&parts, &body, RequestKind::Approval)),
@@ -171,7 +171,7 @@ impl Client {
                 return Ok(Some(Answer::Unchanged));
             }
             _ => {
-                let body = error_body(body).await;
+                let body = error_body(body, timeout).await;
                 return Err(self.classify(&parts, &body, RequestKind::Events));
             }
         }
@@ -206,7 +206,7 @@ impl Client {
                 return self.read(response.into_body(), timeout).await;
             }
             let (parts, body) = response.into_parts();
-            let body = error_body(body).await;
+            let body = error_body(body, timeout).await;
             let offered = request_error::offered_version(&body).filter(|_| {
                 parts.status == StatusCode::BAD_REQUEST && std::mem::take(&mut may_change_version)
             });

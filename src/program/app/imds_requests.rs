@@ -163,7 +163,7 @@ impl ImdsRequests {
             let took = || elapsed(began, clock.now());
             let input = match next {
                 ImdsRequest::Identify => Input::Identified {
-                    result: client.identify().await,
+                    result: client.identify(timeout).await,
                     took: took(),
                 },
                 ImdsRequest::Poll { .. } => Input::Polled {

@@ -76,7 +76,7 @@ impl Query {
         let began = self.clock.now();
         let mut vm = Snapshot::empty(self.settings.vm_name.clone(), began);
         loop {
-            let error = match self.client.identify().await {
+            let error = match self.client.identify(self.settings.timeout).await {
                 Ok(identity) => {
                     vm.vm_name.get_or_insert_with(|| Arc::from(&*identity.name));
                     vm.identity = Some(Arc::new(identity));
