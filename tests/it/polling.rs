@@ -85,6 +85,37 @@ async fn failed_poll_keeps_known_events() {
     }
 }
 
+/// One on a new connection, and one for another version of instance metadata.
+#[tokio::test]
+async fn each_repeated_request_is_counted() {
+    let imds = FakeImds::standing(Reply::ok(TWO)).await;
+    let offer = r#"{"error":"Bad request.","newest-versions":["2025-04-07"]}"#;
+    imds.identity(Reply::http("400 Bad Request", &[], offer));
+    let exporter = Exporter::start(settings(&imds.base()));
+    exporter.until("both events are shown", has_both).await;
+    imds.now(Reply::raw("").then_close());
+    let metrics = exporter
+        .until("the kept connection was closed", |it| {
+            it.failures("connect") > 0.0
+        })
+        .await;
+    imds.now(Reply::ok(TWO));
+    let total = "azure_scheduled_events_imds_requests_total";
+    exporter
+        .until("each request is counted", |metrics| {
+            let sent = u32::try_from(imds.requests().len()).unwrap();
+            metrics.value(total) == Some(sent.into())
+        })
+        .await;
+    let polls = metrics.value("azure_scheduled_events_imds_request_duration_seconds_count");
+    assert!(
+        metrics.value(total) >= polls.map(|it| it + 2.0),
+        "{metrics:?}"
+    );
+    imds.take_complaints();
+    exporter.stop().await;
+}
+
 #[tokio::test]
 async fn only_an_empty_array_ends_all_events() {
     let imds = FakeImds::standing(Reply::ok(TWO)).await;

@@ -65,6 +65,8 @@ pub struct Client {
     has_read_events: bool,
     has_read_metadata: bool,
     last_start: Option<MonotonicTime>,
+    /// Requests beyond one for each call.
+    pub(crate) repetitions: u64,
 }
 
 impl Client {
@@ -80,6 +82,7 @@ impl Client {
             has_read_events: false,
             has_read_metadata: false,
             last_start: None,
+            repetitions: 0,
         })
     }
 
@@ -215,6 +218,7 @@ impl Client {
                 let request = RequestKind::InstanceMetadata { version };
                 return Err(self.classify(&parts, &body, request));
             }
+            self.repetitions += 1;
         }
     }
 
@@ -260,6 +264,7 @@ impl Client {
                 return Ok(response);
             }
             may_repeat = false;
+            self.repetitions += 1;
         }
     }
 

@@ -226,6 +226,11 @@ impl Engine {
         self.take_effects(now)
     }
 
+    /// To be called before the input that ends a request to IMDS, with the number of further requests that it took.
+    pub(crate) fn repeated(&mut self, count: u64) {
+        self.requests.requests += count;
+    }
+
     /// To be called before a tick or a poll.
     pub(crate) fn delayed(&mut self, delay: ProcessDelay) {
         self.pauses.delay(delay);

@@ -90,6 +90,12 @@ impl ImdsRequests {
         input
     }
 
+    /// Those of the request that has completed.
+    pub(super) fn take_repetitions(&mut self) -> u64 {
+        let client = self.client.as_mut();
+        client.map_or(0, |client| std::mem::take(&mut client.repetitions))
+    }
+
     /// An approval is not cancelled: the end of the process waits for the answer.
     pub(super) fn is_approving(&self) -> bool {
         matches!(self.running, Some((ImdsRequest::Approve(_), _)))

@@ -128,6 +128,7 @@ impl Runner {
                 was_stopped,
             });
         }
+        self.engine.repeated(self.requests.take_repetitions());
         for effect in self.engine.handle(input, now) {
             self.perform(effect).await;
         }
