@@ -35,6 +35,8 @@ use crate::base::{
 
 pub(crate) const USER_AGENT: &str = concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION"));
 
+/// Frames of the server cost CPU time on an idle connection of HTTP/2 too.
+const MAX_HTTP2_IDLE: Duration = Duration::from_secs(5);
 /// Bytes that are read of a response.
 pub(crate) const MAX_BODY: usize = 64 << 10;
 /// Characters of it that a message has.
@@ -88,7 +90,8 @@ pub(crate) fn build_client(options: ClientOptions<'_>) -> Result<Client, String>
         builder.tls_certs_only([])
     };
     builder = if options.is_http2 {
-        builder.http2_prior_knowledge()
+        let builder = builder.http2_prior_knowledge();
+        builder.pool_idle_timeout(MAX_HTTP2_IDLE)
     } else {
         builder.http1_only()
     };

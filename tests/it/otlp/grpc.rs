@@ -12,9 +12,9 @@ use prost::Message as _;
 
 use super::sending::{NO_LOGS, Sending, Start, base, event, exporting, no_event, stop};
 use crate::support::{
-    FakeImds, Pki,
+    DEADLINE, FakeImds, Pki,
     collector::{Answer, FakeCollector, gzip, partial_success},
-    grpc::{CallEnd, FakeGrpc},
+    grpc::{CallEnd, ChattyGrpc, FakeGrpc},
     process::{PROGRAM, Process},
 };
 
@@ -128,6 +128,34 @@ async fn a_call_without_an_answer_is_repeated_on_another_connection() {
     let connections: Vec<_> = server.calls().iter().map(|call| call.connection).collect();
     assert_eq!(connections.len(), 2);
     assert!(connections[0] < connections[1], "{connections:?}");
+}
+
+#[tokio::test]
+async fn a_message_without_end_is_a_failure_before_the_timeout() {
+    let server = FakeGrpc::scripted([CallEnd::Endless]).await;
+    let timeout = ("OTEL_EXPORTER_OTLP_TIMEOUT", "600000");
+    let mut sending = Sending::start(&server.base, &[GRPC, timeout]);
+    let counts = sending.send(1).await;
+    assert_eq!(counts.failures[&ExportFailure::NotOtlp], 1);
+}
+
+/// Each frame costs CPU time: `PING`, `SETTINGS`, and `WINDOW_UPDATE` of a stream that has ended.
+#[tokio::test]
+async fn an_idle_connection_is_closed_although_it_has_frames() {
+    let ping = b"\0\0\x08\x06\0\0\0\0\0pingpong";
+    let settings = b"\0\0\0\x04\0\0\0\0\0";
+    let window_update = b"\0\0\x04\x08\0\0\0\0\x01\0\0\0\x01";
+    let mut connections = Vec::new();
+    for frame in [&ping[..], settings, window_update] {
+        let server = ChattyGrpc::start(frame).await;
+        let mut sending = Sending::start(&server.base, &[GRPC]);
+        sending.until(|counts| counts.is_up == Some(true)).await;
+        connections.push((sending, server));
+    }
+    for (_sending, server) in connections {
+        let closed = tokio::time::timeout(DEADLINE, server.serving).await;
+        closed.expect("the connection stays open").unwrap();
+    }
 }
 
 /// Before there is an event, and without a loss when there is one.

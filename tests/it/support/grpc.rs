@@ -3,21 +3,27 @@
 use std::{
     collections::VecDeque,
     convert::Infallible,
+    pin::Pin,
     sync::{Arc, Mutex},
+    task::{Context, Poll},
     time::Duration,
 };
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use hyper::{
     HeaderMap, Request, Response,
-    body::Incoming,
+    body::{Body, Frame, Incoming},
     header::{HeaderName, HeaderValue},
     server::conn::http2,
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+    task::JoinHandle,
+};
 
 /// The end of a call.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +32,8 @@ pub(crate) enum CallEnd {
     Status(u32, Vec<(&'static str, String)>),
     /// OK, with this message and its prefix.
     Message(Bytes),
+    /// A message without end.
+    Endless,
     /// None; the connection stays open.
     Hang,
 }
@@ -103,7 +111,7 @@ async fn answer(
     request: Request<Incoming>,
     connection: usize,
     script: Arc<Mutex<Script>>,
-) -> Result<Response<impl hyper::body::Body<Data = Bytes, Error = Infallible>>, Infallible> {
+) -> Result<Response<UnsyncBoxBody<Bytes, Infallible>>, Infallible> {
     let (head, body) = request.into_parts();
     let body = body
         .collect()
@@ -132,6 +140,10 @@ async fn answer(
             message = with_prefix;
             (0, Vec::new())
         }
+        CallEnd::Endless => {
+            let response = Response::builder().header("content-type", "application/grpc");
+            return Ok(response.body(Endless.boxed_unsync()).unwrap());
+        }
         CallEnd::Hang => {
             tokio::time::sleep(Duration::MAX).await;
             (0, Vec::new())
@@ -150,5 +162,59 @@ async fn answer(
     }
     let trailers = (code == 0).then_some(Ok(trailers));
     let body = Full::new(message).with_trailers(async move { trailers });
-    Ok(response.body(body).unwrap())
+    Ok(response.body(body.boxed_unsync()).unwrap())
+}
+
+struct Endless;
+
+impl Body for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[0; 16 << 10])))))
+    }
+}
+
+/// Answers the first call with OK, then sends frames on its connection until that is closed.
+pub(crate) struct ChattyGrpc {
+    pub(crate) base: String,
+    pub(crate) serving: JoinHandle<()>,
+}
+
+impl ChattyGrpc {
+    pub(crate) async fn start(frame: &'static [u8]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let serving = tokio::spawn(async move {
+            let (stream, _peer) = listener.accept().await.unwrap();
+            let (mut reader, mut writer) = stream.into_split();
+            // SETTINGS, then HEADERS that end stream 1: `:status: 200`, `content-type`, `grpc-status`.
+            let fields = b"\x88\x5f\x10application/grpc\x40\x0bgrpc-status\x010";
+            let head = [0, 0, fields.len().try_into().unwrap(), 1, 5, 0, 0, 0, 1];
+            let answer = [b"\0\0\0\x04\0\0\0\0\0", &head[..], fields].concat();
+            let mut received = [0; 4096];
+            // The request is small, and comes after the preface.
+            let mut bytes = 0;
+            while bytes < 200 {
+                bytes += reader.read(&mut received).await.unwrap();
+            }
+            writer.write_all(&answer).await.unwrap();
+            let sending = async {
+                while writer.write_all(frame).await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            };
+            let reading =
+                async { while reader.read(&mut received).await.is_ok_and(|it| it > 0) {} };
+            tokio::select! {
+                () = sending => {}
+                () = reading => {}
+            }
+        });
+        Self { base, serving }
+    }
 }

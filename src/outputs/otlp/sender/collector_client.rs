@@ -324,7 +324,10 @@ impl Transport {
         let response = request.send().await.map_err(unanswered)?;
         if is_grpc && grpc::is_grpc(&response) {
             let read = grpc::read(response).await;
-            let (headers, message) = read.map_err(unanswered)?;
+            let (headers, message) = read.map_err(|error| match error.downcast() {
+                Ok(error) => unanswered(*error),
+                Err(_) => FailedRequest::new(ExportFailure::NotOtlp, "the answer is too long"),
+            })?;
             return grpc::export_result(&headers, &message, settings, secrets);
         }
         let response = read(response).await.map(gunzip);

@@ -5,11 +5,11 @@
 //! HTTP: a collector that is short of memory answers so. As over HTTP, this exporter also keeps the content where the cause
 //! is usually the configuration or a fault of the collector.
 
-use std::time::Duration;
+use std::{error::Error, time::Duration};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD_NO_PAD};
 use bytes::{BufMut as _, Bytes, BytesMut};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Limited};
 use percent_encoding::percent_decode_str;
 use prost::Message;
 use reqwest::{
@@ -21,7 +21,7 @@ use super::collector_response::{
     ExportResult, FailedRequest, MAX_RETRY_AFTER, PartialSuccess, RpcStatus, gunzip,
 };
 use crate::{
-    http::client::{MAX_BODY, excerpt, url::Secrets},
+    http::client::{excerpt, url::Secrets},
     outputs::{
         otlp::{
             cursor::RequestResult::{self, Accepted, MayBeContent, Refused, Unavailable},
@@ -36,6 +36,8 @@ use crate::{
 
 /// The prefix of a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
+/// Bytes of a response, as gRPC's own clients limit them.
+const MAX_MESSAGE: usize = 4 << 20;
 const REFUSED: RequestResult = Refused(DropReason::Rejected);
 /// Name of each status code from 0 on, and what it means.
 const CODES: [(&str, ExportFailure, RequestResult); 17] = [
@@ -94,20 +96,17 @@ pub(super) fn is_grpc(response: &Response) -> bool {
         && content_type.is_some_and(|it| it.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// The message of a response, up to [`MAX_BODY`], and the headers with the status of the call: trailers, where it has some.
-pub(super) async fn read(response: Response) -> Result<(HeaderMap, Bytes), reqwest::Error> {
-    let (head, mut body) = hyper::Response::<reqwest::Body>::from(response).into_parts();
-    let (mut headers, mut read) = (head.headers, BytesMut::new());
-    while let Some(frame) = body.frame().await.transpose()? {
-        match frame.into_data() {
-            Ok(data) => {
-                let left = MAX_BODY.saturating_sub(read.len());
-                read.extend_from_slice(&data.slice(..data.len().min(left)));
-            }
-            Err(frame) => headers.extend(frame.into_trailers().unwrap_or_default()),
-        }
-    }
-    let message = read.split_off(read.len().min(PREFIX_BYTES)).freeze();
+/// The message of a response, and the headers with the status of the call: trailers, where it has some. An error is one of
+/// reqwest, or that the message is too long.
+pub(super) async fn read(
+    response: Response,
+) -> Result<(HeaderMap, Bytes), Box<dyn Error + Send + Sync>> {
+    let (head, body) = hyper::Response::<reqwest::Body>::from(response).into_parts();
+    let body = Limited::new(body, MAX_MESSAGE).collect().await?;
+    let mut headers = head.headers;
+    headers.extend(body.trailers().cloned().unwrap_or_default());
+    let mut read = body.to_bytes();
+    let message = read.split_off(read.len().min(PREFIX_BYTES));
     Ok((headers, gunzip(message)))
 }
 
