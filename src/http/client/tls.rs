@@ -89,8 +89,8 @@ fn line(setting: &str, path: &Path, why: &str) -> String {
     format!("{setting}: {} {why}", path.display())
 }
 
-/// Verifies servers by the certificates of a file. A certificate of the file that is itself that of the server is
-/// trusted too, also if it may issue others, as `openssl req -x509` makes it: RFC 5280 does not rule it out, webpki does.
+/// Verifies servers by the certificates of a file. A self-signed one that is itself that of the server is trusted too,
+/// also if it may issue others, as `openssl req -x509` makes it: RFC 5280 does not rule it out, webpki does.
 #[derive(Debug)]
 struct PinnedVerifier {
     pinned: Vec<CertificateDer<'static>>,

@@ -91,3 +91,16 @@ async fn renewed_authority_is_read_again() {
     ours.write("trusted.pem", &ours.authority());
     sending.until(|counts| counts.exported == 1).await;
 }
+
+#[tokio::test]
+async fn the_certificate_of_a_server_is_trusted_by_that_of_its_authority_alone() {
+    let pki = Pki::new();
+    let (_collector, proxy) = collector(&pki, false).await;
+    let pinned = pki.path("server.pem");
+    let mut sending = trusting(&proxy, &pinned);
+    sending.append([1]);
+    let counts = sending.until_failed(ExportFailure::Tls, 1).await;
+    assert_eq!(counts.exported, 0);
+    pki.write("server.pem", &pki.authority());
+    sending.until(|counts| counts.exported == 1).await;
+}

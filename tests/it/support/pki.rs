@@ -96,7 +96,7 @@ impl Pki {
         TlsProxy::open(TlsAcceptor::from(Arc::new(config.unwrap())), inside).await
     }
 
-    /// A proxy in front of `inside` with a certificate for `name`. With `needs_client_certificate` it requires client
+    /// A proxy in front of `inside` with a certificate for `name`, in the file `server.pem`. With `needs_client_certificate` it requires client
     /// certificates of this authority.
     pub(crate) async fn tls_proxy(
         &self,
@@ -106,6 +106,7 @@ impl Pki {
     ) -> TlsProxy {
         install_cryptography();
         let (certificate, key) = self.issue(name);
+        self.write("server.pem", &certificate.pem());
         let chain: Vec<CertificateDer<'static>> = vec![certificate.der().clone()];
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let builder = ServerConfig::builder();
