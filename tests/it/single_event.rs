@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     driven_engine::config,
+    events::numbered_id,
     simulated_vm::{SimulatedVm, at, moment, restart, started},
 };
 
@@ -144,6 +145,42 @@ fn each_kind_of_flapping_is_counted() {
         let texts = last.map(|line| line.field("resources"));
         assert_eq!(texts, Some(None), "{last:?}: {other:?}");
     }
+}
+
+#[test]
+fn events_that_flap_write_a_bounded_number_of_lines_a_minute_and_hide_no_eviction() {
+    let mut vm = vm();
+    for second in (1..58).step_by(3) {
+        vm.wait_until(second);
+        let not_before = at(1_800 + second).rfc1123();
+        let number = |number: u64| usize::try_from(number).unwrap();
+        let changing =
+            (0..200).map(|it| json!({"EventId": numbered_id(number(it)), "NotBefore": not_before}));
+        let new = (0..200).map(|it| {
+            let id = numbered_id(number(second * 1_000 + it));
+            json!({"EventId": id, "Resources": ["web_1"]})
+        });
+        let eviction = (second > 30).then(|| json!({"EventType": "Preempt"}));
+        let events = changing.chain(new).chain(eviction);
+        vm.poll(&events.map(|it| restart(&it)).collect::<Vec<_>>());
+    }
+    let lines = |vm: &SimulatedVm, event_type: &str| {
+        let is_of_type = |field| event_type.is_empty() || field == Some(event_type);
+        let lines = vm.log.iter();
+        let lines = lines.filter(|line| line.message == "scheduled event");
+        lines
+            .filter(|it| is_of_type(it.field("event_type")))
+            .count()
+    };
+    assert_eq!(lines(&vm, "Preempt"), 1);
+    assert_eq!(lines(&vm, ""), 201);
+    let transitions = vm.published.journal.newest;
+    vm.wait_until(61);
+    vm.poll_unchanged();
+    let line = vm.log.iter().find_map(|line| line.field("left_out"));
+    // The decisions about approvals of user events of this VM are such lines, too.
+    let left_out: u64 = line.unwrap().parse().unwrap();
+    assert!(left_out >= transitions - 201, "{left_out} of {transitions}");
 }
 
 /// Whatever it has in each document, it is no change: nothing is logged, counted, told to readers or written for it.

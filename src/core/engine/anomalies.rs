@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use tracing::warn;
 
+use super::log::LogLimit;
 use crate::{
     azure::{
         document::{Anomalies, Anomaly, AnomalyKind},
@@ -22,6 +23,7 @@ impl AnomalyTracker {
         &mut self,
         anomalies: Anomalies,
         transitions: &[Transition],
+        limit: &mut LogLimit,
     ) -> Vec<(AnomalyKind, u64)> {
         let regressions = transitions.iter().filter_map(regression);
         let mut new: Vec<_> = regressions.map(|anomaly| (anomaly, 1)).collect();
@@ -41,7 +43,9 @@ impl AnomalyTracker {
         }
         self.0 = present;
         let counted = new.iter().map(|(anomaly, count)| {
-            log_anomaly(anomaly);
+            if limit.admits(None) {
+                log_anomaly(anomaly);
+            }
             (anomaly.kind, *count)
         });
         counted.collect()
@@ -81,7 +85,7 @@ mod tests {
     fn only_new_anomalies_are_counted() {
         let mut tracker = AnomalyTracker::default();
         let mut count_new = |unreadable| -> u64 {
-            let new = tracker.compare(anomalies(unreadable), &[]);
+            let new = tracker.compare(anomalies(unreadable), &[], &mut LogLimit::default());
             new.iter().map(|(_, count)| count).sum()
         };
         assert_eq!(count_new(0), 1, "the incarnation is missing");

@@ -87,7 +87,9 @@ impl Engine {
         }
         for (tracked, decision) in &decided {
             let before = self.approvals.decisions.get(&tracked.shown.id);
-            if should_log(before, decision, tracked, &self.policy) {
+            let own = (tracked.scope != EventScope::Other).then_some(&tracked.shown);
+            let is_new = should_log(before, decision, tracked, &self.policy);
+            if is_new && self.log.admits(own) {
                 log_approval(decision, tracked);
             }
         }

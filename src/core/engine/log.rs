@@ -1,10 +1,16 @@
 //! The log lines about an event: one for each transition, and one for each new decision about its approval.
 
+use std::time::Duration;
+
 use tracing::{info, warn};
 
 use crate::{
-    azure::event::{EventScope, Source, resource_name},
-    base::{log_id, text::sanitize, time::Timestamp},
+    azure::event::{Event, EventScope, Impact, Source, resource_name},
+    base::{
+        log_id,
+        text::sanitize,
+        time::{MonotonicTime, Timestamp},
+    },
     core::{
         approval::{ApprovalDecision, SkipReason},
         lifecycle::{TrackedEvent, Transition, TransitionKind, words_of},
@@ -13,6 +19,44 @@ use crate::{
 
 /// An event that changes with each poll must not fill the disk with the names of hundreds of VMs.
 const MAX_LINES_WITH_TEXTS: u32 = 30;
+
+/// Events that flap by hundreds must not fill the disk.
+const MAX_LINES_PER_MINUTE: u64 = 100;
+
+/// Counts the lines of a minute, also those that it leaves out.
+#[derive(Debug, Default)]
+pub(super) struct LogLimit {
+    began: MonotonicTime,
+    /// About other VMs and documents, about this VM, and about its removal, which no other event hides.
+    lines: [u64; 3],
+}
+
+impl LogLimit {
+    /// Where the last one is over. Says what it left out.
+    pub(super) fn begin_minute(&mut self, now: MonotonicTime, is_last: bool) {
+        if now - self.began < Duration::from_mins(1) && !is_last {
+            return;
+        }
+        let surplus = |lines: &u64| lines.saturating_sub(MAX_LINES_PER_MINUTE);
+        let left_out: u64 = self.lines.iter().map(surplus).sum();
+        if left_out > 0 {
+            warn!(left_out, "log lines about events left out");
+        }
+        (self.began, self.lines) = (now, [0; 3]);
+    }
+
+    /// Whether a line is to be written: about an event of this VM, if given.
+    pub(super) fn admits(&mut self, own: Option<&Event>) -> bool {
+        let [others, ours, removal] = &mut self.lines;
+        let lines = match own.map(Event::impact) {
+            None => others,
+            Some(Impact::Removal) => removal,
+            Some(_) => ours,
+        };
+        *lines += 1;
+        *lines <= MAX_LINES_PER_MINUTE
+    }
+}
 
 /// The names of VMs, and the description. logfmt escapes a value with a space before its line is sanitized.
 fn texts(tracked: &TrackedEvent) -> (Option<String>, Option<String>) {
@@ -74,9 +118,14 @@ pub(super) fn log_approval(approval: &ApprovalDecision, tracked: &TrackedEvent) 
     }
 }
 
-pub(super) fn log_transition(transition: &Transition) {
+pub(super) fn log_transition(limit: &mut LogLimit, transition: &Transition) {
     let tracked = &*transition.tracked;
     let event = &tracked.shown;
+    let is_other = tracked.scope == EventScope::Other;
+    let has_left = is_other && transition.was_scope() != EventScope::Other;
+    if !limit.admits((!is_other || has_left).then_some(event)) {
+        return;
+    }
     let (outcome, interruption) = match &transition.kind {
         TransitionKind::Ended(outcome) => (Some(outcome.as_str()), tracked.longest_interruption),
         TransitionKind::Interrupted(interruption) => (None, Some(interruption.length)),
@@ -101,9 +150,8 @@ pub(super) fn log_transition(transition: &Transition) {
             )
         };
     }
-    let is_other = tracked.scope == EventScope::Other;
     match &transition.kind {
-        _ if is_other && transition.was_scope() != EventScope::Other => line!(info, LEFT_VM),
+        _ if has_left => line!(info, LEFT_VM),
         TransitionKind::Announced if event.is_advisory() && !is_other => line!(info, ADVISORY),
         _ if is_other || event.is_advisory() => line!(info),
         TransitionKind::Announced

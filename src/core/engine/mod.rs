@@ -17,7 +17,9 @@ use tracing::info;
 
 pub(crate) use self::anomalies::log_anomaly;
 use self::{
-    anomalies::AnomalyTracker, approvals::Approvals, log::log_transition,
+    anomalies::AnomalyTracker,
+    approvals::Approvals,
+    log::{LogLimit, log_transition},
     save_schedule::SaveSchedule,
 };
 pub use crate::core::lifecycle::SavedState;
@@ -130,6 +132,7 @@ pub struct Engine {
     approvals: Approvals,
     anomalies: AnomalyTracker,
     saves: SaveSchedule,
+    log: LogLimit,
     /// The transitions since the last effects, which have no entry yet.
     transitions: Vec<Transition>,
     journal: Arc<Journal>,
@@ -193,6 +196,8 @@ impl Engine {
 
     pub fn handle(&mut self, input: Input, now: Moment) -> Vec<Effect> {
         self.publish |= !matches!(input, Input::Tick | Input::StateWritten(_) | Input::Sent);
+        let is_last = matches!(input, Input::Shutdown);
+        self.log.begin_minute(now.monotonic, is_last);
         match input {
             Input::Polled { result, took, late } => {
                 self.record_unannounced(late.by_monotonic);
@@ -306,7 +311,7 @@ impl Engine {
     fn emit(&mut self, transitions: Vec<Transition>) {
         for transition in &transitions {
             Arc::make_mut(&mut self.counters).count(transition);
-            log_transition(transition);
+            log_transition(&mut self.log, transition);
         }
         self.transitions.extend(transitions);
     }

@@ -108,7 +108,10 @@ impl Engine {
         let vm = VmNames::new(self.vm_name.as_deref(), self.metadata_name.as_deref());
         let transitions = self.tracker.observe(document, vm, now);
         anomalies.extend(&self.tracker.anomalies);
-        for (kind, count) in self.anomalies.compare(anomalies, &transitions) {
+        for (kind, count) in self
+            .anomalies
+            .compare(anomalies, &transitions, &mut self.log)
+        {
             Arc::make_mut(&mut self.counters).count_anomalies(kind, count);
         }
         self.match_name();
@@ -192,7 +195,7 @@ impl Engine {
         for change in &changed {
             // One that names this VM was logged as one that may.
             if change.tracked.scope != EventScope::Own {
-                log_transition(change);
+                log_transition(&mut self.log, change);
             }
         }
         self.transitions.extend(changed);
