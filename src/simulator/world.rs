@@ -198,8 +198,12 @@ impl World {
     }
 
     pub fn advance(&mut self, now: Moment) {
+        let mut changed_at = None;
         while let Some((at, change, index)) = self.next().filter(|next| next.0 <= now.monotonic) {
             self.apply(change, index, at, now);
+            let is_shown = matches!(change, Change::Event | Change::Announcement);
+            // All changes at one time are in one document.
+            self.incarnation += u64::from(is_shown && changed_at.replace(at) != Some(at));
         }
     }
 
@@ -269,13 +273,10 @@ impl World {
 
     fn apply(&mut self, change: Change, index: usize, at: MonotonicTime, now: Moment) {
         match (change, self.runs.get_mut(index)) {
-            (Change::Event, _) => {
-                self.incarnation += 1;
-                match self.pending.get_mut(index) {
-                    Some(event) if event.will_start => event.start(at),
-                    _ => drop(self.pending.remove(index)),
-                }
-            }
+            (Change::Event, _) => match self.pending.get_mut(index) {
+                Some(event) if event.will_start => event.start(at),
+                _ => drop(self.pending.remove(index)),
+            },
             (Change::Announcement, _) => self.announce(index),
             (Change::Reset, Some(run)) => {
                 run.resets += 1;
@@ -301,7 +302,6 @@ impl World {
                 event_id([self.id_seed, run.number, run.cycle, run.announced as u64])
             });
         run.announced += 1;
-        self.incarnation += 1;
         let announced = run.started.after(spec.at);
         let (status, wait, will_start) = match (spec.canceled_after, spec.notice) {
             _ if spec.is_advisory() => (Status::Advisory, spec.shown_for(), false),

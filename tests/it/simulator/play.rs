@@ -146,6 +146,19 @@ fn equal_incarnation_is_equal_content_until_a_reset() {
     }
 }
 
+/// A rise by more than one would mean a document in between.
+#[test]
+fn changes_at_one_time_raise_the_incarnation_by_one() {
+    let event = r#"{"at": "10s", "event_type": "Reboot", "started_for": "10s"}"#;
+    let mut world = run_scenario(parsed(&format!(r#"{{"events": [{event}, {event}]}}"#)), 1.0);
+    let mut shown = |seconds| {
+        let document = at(&mut world, seconds);
+        let events = document["Events"].as_array().unwrap().len();
+        (document["DocumentIncarnation"].as_u64().unwrap(), events)
+    };
+    assert_eq!([0.0, 10.0, 20.0].map(&mut shown), [(1, 0), (2, 2), (3, 0)]);
+}
+
 #[test]
 fn incarnation_reset_keeps_the_event() {
     let mut world = run_scenario(builtin("live-migration"), 1.0);
