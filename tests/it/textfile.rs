@@ -1,6 +1,12 @@
 //! The file for node_exporter's textfile collector, and an exporter without a port.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command, time::UNIX_EPOCH};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant, UNIX_EPOCH},
+};
 
 use crate::support::{
     DEADLINE, FakeImds, Reply, ask_until,
@@ -60,24 +66,33 @@ async fn without_a_port_the_file_has_the_events_until_the_exporter_ends() {
     assert_eq!(left.collect::<Vec<_>>(), ["events.prom.4e5f6071.new"]);
 }
 
-/// A `DaemonSet` with a surge has two exporters with one file for a while.
+/// A `DaemonSet` with a surge has two exporters with one file for a while. Each writes it again after 15 s, so only a
+/// shorter round shows something.
 #[tokio::test]
 async fn the_end_of_an_exporter_leaves_the_file_of_another_one() {
     let imds = FakeImds::standing(Reply::ok(EVENT)).await;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("events.prom");
-    let old = Process::start_as(&mut without_port(&imds, &path));
-    until(&path, "azure_scheduled_event_info{").await;
-    let mut new = Process::start_as(&mut without_port(&imds, &path));
-    // Without events at first.
-    new.says("metrics are written to a file").await;
-    let text = until(&path, "azure_scheduled_event_info{").await;
-    old.signal("TERM");
-    assert!(!old.end().await.log.contains("cannot be"));
-    assert_eq!(fs::read_to_string(&path).unwrap(), text);
-    new.signal("TERM");
-    new.end().await;
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    for _ in 0..5 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.prom");
+        let begun = Instant::now();
+        let old = Process::start_as(&mut without_port(&imds, &path));
+        until(&path, "azure_scheduled_events_vm_info{").await;
+        until(&path, "azure_scheduled_event_info{").await;
+        let new = Process::start_as(without_port(&imds, &path).arg("--metrics.resources"));
+        let of_new = "azure_scheduled_event_resource_info{";
+        until(&path, of_new).await;
+        old.signal("TERM");
+        assert!(!old.end().await.log.contains("cannot be"));
+        let kept = fs::read_to_string(&path).unwrap_or_default();
+        if begun.elapsed() < Duration::from_secs(15) {
+            assert!(kept.contains(of_new), "{kept}");
+            new.signal("TERM");
+            new.end().await;
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+            return;
+        }
+    }
+    panic!("two exporters take 15 s to start, each time");
 }
 
 #[tokio::test]
