@@ -1,7 +1,10 @@
-//! State directories on full and read-only file systems, mounted in a mount namespace of the exporter. Needs root.
+//! State directories on full and read-only file systems, and a control group, mounted in a mount namespace of the
+//! exporter. Needs root.
 
 use std::{
     fs,
+    io::Write as _,
+    os::fd::AsRawFd as _,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -49,7 +52,7 @@ async fn in_mount_namespace(imds: &FakeImds, directory: &Path, mount: &str) -> R
         let is_refused = process.log().contains("unshare:") || process.log().contains("mount:");
         assert!(
             !is_refused && tokio::time::Instant::now() < deadline,
-            "this test mounts a small file system: run it as root with CAP_SYS_ADMIN (docker run --cap-add SYS_ADMIN)\n{}",
+            "this test mounts a file system: run it as root with CAP_SYS_ADMIN (docker run --cap-add SYS_ADMIN)\n{}",
             process.log()
         );
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -69,7 +72,7 @@ async fn a_full_disk_is_a_write_failure_until_there_is_space() {
     let mut file = fs::File::create(&filler).unwrap();
     let deadline = tokio::time::Instant::now() + DEADLINE;
     while exporter.process.log().matches("state write failed").count() == 0 {
-        std::io::Write::write_all(&mut file, &[0; 512]).ok();
+        file.write_all(&[0; 512]).ok();
         assert!(
             tokio::time::Instant::now() < deadline,
             "the disk is not full"
@@ -108,4 +111,35 @@ async fn a_disk_that_is_read_only_at_the_start_is_used_once_it_is_writable() {
     let done = command.arg(folder.path().join("disk")).output().unwrap();
     assert!(done.status.success(), "{done:?}");
     recovers(&mut exporter, &directory).await;
+}
+
+/// As in the rehearsal of `docs/simulator.md`.
+#[tokio::test]
+async fn a_frozen_control_group_is_measured_as_an_interruption() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(freeze("Started")).await;
+    let directory = folder.path().join("state");
+    let mount = r#"groups=$0.groups; mkdir "$groups" && mount -t cgroup2 cgroup2 "$groups" &&
+        mkdir "$groups/frozen-$$" && echo $$ >"$groups/frozen-$$/cgroup.procs""#;
+    let mut exporter = in_mount_namespace(&imds, &directory, mount).await;
+    let pid = exporter.process.pid();
+    let groups = format!("/proc/{pid}/root{}.groups", directory.display());
+    // Mounted until the group is removed.
+    let groups = fs::File::open(groups).unwrap();
+    let group = format!("/proc/self/fd/{}/frozen-{pid}", groups.as_raw_fd());
+    let set_frozen = |value: &[u8]| {
+        let mut options = fs::File::options();
+        let file = options.write(true).open(format!("{group}/cgroup.freeze"));
+        file.unwrap().write_all(value).unwrap();
+    };
+    exporter.process.says("transition=started").await;
+    // Three periods of what detects pauses.
+    imds.until_requests(imds.event_requests() + 8).await;
+    set_frozen(b"1");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    set_frozen(b"0");
+    exporter.process.says("transition=interrupted").await;
+    exporter.process.signal("TERM");
+    assert_eq!(exporter.process.end().await.code, Some(0));
+    fs::remove_dir(group).unwrap();
 }
