@@ -5,7 +5,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::Path,
     process::Command,
-    time::{Duration, Instant, UNIX_EPOCH},
+    time::{Duration, UNIX_EPOCH},
 };
 
 use crate::support::{
@@ -74,7 +74,7 @@ async fn the_end_of_an_exporter_leaves_the_file_of_another_one() {
     for _ in 0..5 {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.prom");
-        let begun = Instant::now();
+        let begun = tokio::time::Instant::now();
         let old = Process::start_as(&mut without_port(&imds, &path));
         until(&path, "azure_scheduled_events_vm_info{").await;
         until(&path, "azure_scheduled_event_info{").await;

@@ -197,6 +197,8 @@ async fn a_push_has_the_series_of_the_exposition_and_the_resource_instead_of_the
     let exposed: BTreeSet<_> = samples
         .map(|line| sorted(line.rsplit_once(' ').unwrap().0))
         .filter(|name| !name.starts_with("azure_scheduled_events_vm_info{"))
+        // The SDK has no histogram before its first value.
+        .filter(|name| !name.contains("_unannounced_interruption_seconds"))
         .collect();
     let pushed: Vec<_> = received.metrics().flat_map(series).collect();
     let distinct: BTreeSet<_> = pushed.iter().cloned().collect();
