@@ -1,11 +1,16 @@
-//! The documents name only what exists: files, headings, tests, metrics, and flags of the exporter where a page shows
-//! commands.
+//! The documents name only what exists: files, headings, tests, metrics, variables, and flags of the exporter where a page
+//! shows commands.
 
-use std::{collections::BTreeSet, fs};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
 
 use azure_scheduled_events_exporter::{
-    cli::Cli,
+    cli::{self, Cli},
     metrics::catalog::{self, MetricType},
+    otlp::settings::OtlpSettings,
 };
 use clap::CommandFactory as _;
 
@@ -46,6 +51,18 @@ fn assert_all_exist<'a>(
     }
     assert!(found > 10, "only {found} names");
     assert!(missing.is_empty(), "these do not exist: {missing:#?}");
+}
+
+/// The code blocks of all pages that have one of these texts.
+pub(crate) fn code_blocks(texts: &[&str]) -> Vec<String> {
+    let has_text = |block: &&str| texts.iter().any(|text| block.contains(text));
+    let blocks = |page: Source| -> Vec<_> {
+        let blocks = page.text.split("```").skip(1).step_by(2);
+        blocks.filter(has_text).map(str::to_owned).collect()
+    };
+    let blocks: Vec<_> = pages().into_iter().flat_map(blocks).collect();
+    assert!(!blocks.is_empty(), "no block has one of {texts:?}");
+    blocks
 }
 
 /// The lines outside of code blocks.
@@ -203,4 +220,44 @@ fn every_metric_that_is_named_is_in_the_catalog() {
             .filter(|page| page.path == "README.md"),
     );
     assert_all_exist(&pages, metrics, |_, name| is_metric(name));
+}
+
+#[test]
+fn every_variable_that_a_block_sets_is_read() {
+    for block in code_blocks(&["OTEL_"]) {
+        let variables = block.split_whitespace().filter_map(|it| it.split_once('='));
+        let variables = variables.filter(|(name, _)| name.starts_with("OTEL_"));
+        let variables: BTreeMap<_, _> = variables.collect();
+        let read = RefCell::new(BTreeSet::new());
+        let settings = OtlpSettings::from_env(|name| {
+            read.borrow_mut().insert(name.to_owned());
+            variables.get(name).map(|&value| value.to_owned())
+        });
+        assert_eq!(settings.unwrap().unwrap().ignored, [""; 0], "{block}");
+        let read = read.into_inner();
+        let unread = variables.keys().find(|&&name| !read.contains(name));
+        assert_eq!(unread, None, "{block}");
+    }
+}
+
+#[test]
+fn every_command_that_a_block_shows_is_valid() {
+    let name = "azure-scheduled-events-exporter ";
+    let mut checked = 0;
+    for block in code_blocks(&[name, "ARGS=\""]) {
+        let text = block
+            .replace("\\\n", " ")
+            .replace("ARGS=\"", &format!("\n{name}"));
+        for command in text.split(['\n', '|', '&', ';', '(', ')', '\'']) {
+            let words = command.replace(['"', '$'], "");
+            let words = words.split_whitespace();
+            let words: Vec<_> = words.skip_while(|it| it.starts_with("OTEL_")).collect();
+            if words.first() == Some(&name.trim_end()) {
+                let parsed = cli::parse(words.iter().map(Into::into));
+                assert!(parsed.is_ok(), "{command}: {:?}", parsed.err());
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 20, "only {checked} commands");
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-mod documents;
+pub(crate) mod documents;
 mod layers;
 mod reference;
 

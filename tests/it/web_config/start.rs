@@ -3,9 +3,12 @@
 use super::{
     NOTHING, Protected, TLS,
     cases::{cases, files},
-    user,
+    hash, user,
 };
-use crate::support::{FakeImds, Pki, Reply, process::Process};
+use crate::{
+    support::{FakeImds, Pki, Reply, process::Process},
+    tidy::documents::code_blocks,
+};
 
 /// The one line of an exit with the code for usage errors.
 async fn refused(arguments: &[&str]) -> String {
@@ -57,6 +60,16 @@ async fn a_file_that_cannot_be_read_ends_the_start_with_one_line() {
     let binary = format!("--web.config.file={}", pki.path("binary.yml"));
     let line = refused(&[&binary]).await;
     assert!(line.contains("binary.yml\": is not UTF-8"), "{line}");
+}
+
+#[tokio::test]
+async fn every_file_that_a_page_shows_is_valid() {
+    for block in code_blocks(&["tls_server_config:", "basic_auth_users:"]) {
+        let (_, config) = block.split_once('\n').unwrap();
+        let exporter = Protected::start(&config.replace("HASH", &hash(4, "a"))).await;
+        exporter.has_errors(0);
+        assert_eq!(exporter.logged("has no effect"), 0, "{block}");
+    }
 }
 
 #[tokio::test]
