@@ -5,9 +5,12 @@ use std::{fs, process::Command};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::support::{
-    FakeImds, Pki, RefusingPort, Reply,
-    process::{Ended, PROGRAM, Process, page},
+use crate::{
+    support::{
+        FakeImds, Pki, RefusingPort, Reply,
+        process::{Ended, PROGRAM, Process, exporter, page},
+    },
+    tidy::documents::code_blocks,
 };
 
 const FREEZE: &str = r#"{"DocumentIncarnation":2,"Events":[{"EventId":"7B1E04C9-52DA-4F6E-9C38-A40D7E91B265","EventStatus":"Scheduled","EventType":"Freeze","ResourceType":"VirtualMachine","Resources":["web_0"],"NotBefore":"Tue, 17 Nov 2026 09:15:42 GMT","Description":"Host server is undergoing maintenance.","EventSource":"Platform","DurationInSeconds":9}]}"#;
@@ -207,6 +210,20 @@ async fn error_message_does_not_repeat_itself() {
         let last = ended.log.lines().last().unwrap_or_default();
         assert_eq!(ended.code, Some(code), "{ended:?}");
         assert_eq!(last.matches(words).count(), 1, "{last}");
+    }
+}
+
+/// Behind a proxy, which is not there, they ask no other machine.
+#[tokio::test]
+async fn flags_of_the_service_that_a_page_shows_are_valid() {
+    let imds = FakeImds::standing(Reply::ok(NOTHING)).await;
+    for block in code_blocks(&["ARGS=\""]) {
+        let (_, flags) = block.split_once("ARGS=\"").unwrap();
+        let flags = flags.split('"').next().unwrap().split_whitespace();
+        let mut command = exporter(&imds);
+        command.args(flags).env("HTTPS_PROXY", "http://127.0.0.1:9");
+        let mut exporter = Process::start_as(&mut command);
+        exporter.says("polling started").await;
     }
 }
 
