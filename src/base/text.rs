@@ -117,6 +117,16 @@ pub(crate) fn escape_json(json: String) -> String {
     escaped
 }
 
+/// About the length of a text in JSON as [`escape_json`] returns it.
+pub(crate) fn json_length(text: &str) -> usize {
+    // Most texts, at each poll.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.len();
+    }
+    let escapes = text.chars().filter(|c| visible(*c) != *c).count();
+    text.len() + 5 * escapes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,6 +168,14 @@ mod tests {
             serde_json::from_str::<[String; 1]>(&written).unwrap(),
             [text]
         );
+    }
+
+    #[test]
+    fn the_length_in_json_counts_escapes() {
+        for text in ["web_0", "größer", "\u{7f}web\u{1b}"] {
+            let escaped = escape_json(serde_json::to_string(text).unwrap());
+            assert_eq!(json_length(text), escaped.len() - 2, "{text:?}");
+        }
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub use self::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::base::time::Timestamp;
+use crate::base::{text::json_length, time::Timestamp};
 
 azure_values! {
     /// `EventStatus`. An ended event has no status: Azure drops it from the document.
@@ -209,18 +209,17 @@ impl Event {
         }
     }
 
-    /// About the memory of its texts, in bytes.
+    /// About the length of its texts in JSON, which is at least that in memory.
     pub(crate) fn text_bytes(&self) -> usize {
         /// Bytes of a pointer with its length, and of the allocator.
         const OVERHEAD: usize = 32;
         /// Bytes of the id, type, status, source and type of resources.
         const SHORT_TEXTS: usize = 512;
-        let names = self.resources.iter().flatten().map(|name| name.len());
         let members = self.unknown_members.iter();
-        let members = members.map(|(name, value)| name.len() + value.len());
-        let description = self.description.iter().map(|text| text.len());
-        let long_texts = names.chain(members).chain(description);
-        SHORT_TEXTS + long_texts.map(|length| length + OVERHEAD).sum::<usize>()
+        let members = members.flat_map(|(name, value)| [name, value]);
+        let texts = self.resources.iter().flatten().chain(members);
+        let lengths = texts.chain(&self.description).map(|it| json_length(it));
+        SHORT_TEXTS + lengths.map(|length| length + OVERHEAD).sum::<usize>()
     }
 
     pub(crate) fn description_text(&self) -> Option<&str> {

@@ -24,7 +24,7 @@ use crate::{
 };
 
 const MAX_ENDED: usize = 1_000;
-/// The texts of ended events, and of missing ones, in bytes. One event of a document of 4 MiB always fits.
+/// The texts of ended events, and of missing ones, in bytes of their JSON. One event always fits.
 const MAX_TEXT_BYTES: usize = 8 << 20;
 
 type Listed<'a> = HashMap<&'a EventId, &'a Event>;
@@ -346,7 +346,7 @@ fn fitting(sizes: impl Iterator<Item = usize>, max_events: usize) -> usize {
         .take(max_events)
         .take_while(|size| {
             bytes += size;
-            bytes <= MAX_TEXT_BYTES
+            bytes <= MAX_TEXT_BYTES || bytes == *size
         })
         .count()
 }

@@ -37,6 +37,39 @@ async fn what_a_document_ends_is_printed_before_what_it_announces() {
     assert_eq!(lines[2]["event"]["other_open_types"], json!([]));
 }
 
+/// An escape has six bytes, and events that are only mentioned are pending beside the others.
+#[tokio::test]
+async fn names_of_control_characters_do_not_keep_watch_from_an_eviction() {
+    let event = |id: &str, names: usize| {
+        let names = (1..names).map(|number| format!("{}{number}", "\u{7f}".repeat(120)).into());
+        let names: Vec<Value> = [json!("web_0")].into_iter().chain(names).collect();
+        reboot(&json!({"EventId": id, "Resources": names}))
+    };
+    let exporter = Exporter::start(["A", "B", "C"].map(|id| event(id, 9_900))).await;
+    let second = [
+        event("D", 9_900),
+        event("E", 5_000),
+        json!({"Id": "A"}),
+        json!({"Id": "B"}),
+        json!({"Id": "C"}),
+    ];
+    exporter.now(second.clone());
+    wait_until(DEADLINE, "the second document is read", || {
+        exporter.process.log().contains("event_id=E").then_some(())
+    })
+    .await;
+    let watch = exporter.watch(&[]);
+    let watch = &watch;
+    let printed = |expected: &'static str| {
+        let is_printed = move || watch.lines().iter().any(|it| it["transition"] == expected);
+        wait_until(DEADLINE, expected, move || is_printed().then_some(()))
+    };
+    printed("pending").await;
+    let eviction = reboot(&json!({"EventType": "Preempt"}));
+    exporter.now([&second[..], &[eviction]].concat());
+    printed("announced").await;
+}
+
 #[tokio::test]
 async fn no_member_of_an_event_hides_the_others() {
     let nested = format!("{}{}", "[".repeat(125), "]".repeat(125));

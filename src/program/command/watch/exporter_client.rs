@@ -20,7 +20,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// For a whole request. The first one with a password takes the time of a hash.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Far more than the events of a VM; other servers may send anything.
-const MAX_BODY: usize = 32 << 20;
+const MAX_BODY: usize = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct ExporterClient {
