@@ -70,6 +70,23 @@ async fn names_of_control_characters_do_not_keep_watch_from_an_eviction() {
     printed("announced").await;
 }
 
+/// Each would list the types of all others.
+#[tokio::test]
+async fn thousands_of_undocumented_types_do_not_multiply() {
+    let events = (0..2_000).map(|number| {
+        reboot(&json!({"EventId": number.to_string(), "EventType": format!("Type{number}")}))
+    });
+    let exporter = Exporter::start(events.chain([scheduled()])).await;
+    let events = page(&exporter.address, "/api/v1/events").await.unwrap();
+    assert!(events.len() < 2_000 * 3_000, "{}", events.len());
+    let events: Value = serde_json::from_str(&events).unwrap();
+    let types = &events["events"][0]["other_open_types"];
+    assert!(
+        types.as_array().unwrap().contains(&json!("Reboot")),
+        "{types}"
+    );
+}
+
 #[tokio::test]
 async fn no_member_of_an_event_hides_the_others() {
     let nested = format!("{}{}", "[".repeat(125), "]".repeat(125));

@@ -18,11 +18,11 @@ use serde_json::{Value, json};
 use crate::{
     azure::{
         Identity,
-        event::{self, Event, EventScope, Status},
+        event::{self, Event, EventScope, EventType, Status},
     },
     base::{
         json::to_text,
-        text::escape_json,
+        text::{escape_json, json_length},
         time::{Moment, Timestamp},
     },
     core::{
@@ -32,6 +32,9 @@ use crate::{
         snapshot::Snapshot,
     },
 };
+
+/// Undocumented types of other events, which each event lists.
+const MAX_OTHER_TYPES_BYTES: usize = 256;
 
 /// `lead_time`: an event is due that can start within it.
 pub(super) fn json(
@@ -133,11 +136,23 @@ impl<'a> EventContext<'a> {
     fn new(snapshot: &'a Snapshot, lead_time: Duration, now: Moment) -> Self {
         let own = snapshot.pending().filter(|it| it.scope == EventScope::Own);
         let open = own.map(|it| (&it.shown, judge(it, now).is_due(lead_time)));
-        let open = open.collect();
+        let (mut counts, mut left) = (BTreeMap::new(), MAX_OTHER_TYPES_BYTES);
+        // A second one tells the first that there is another one.
+        let open = open.filter(|(event, is_due)| {
+            let bytes = match &event.event_type {
+                EventType::Other(name) => json_length(name),
+                _ => 0,
+            };
+            let count = counts.entry((event.event_type.as_str(), *is_due));
+            let count = count.and_modify(|count| *count += 1).or_insert(1);
+            let is_kept = *count <= 2 && bytes <= left;
+            left -= if is_kept { bytes } else { 0 };
+            is_kept
+        });
         Self {
             snapshot,
             now,
-            open,
+            open: open.collect(),
         }
     }
 
