@@ -3,6 +3,7 @@
 pub(crate) mod backoff;
 pub mod file;
 pub(crate) mod json;
+pub(crate) mod kvp;
 pub(crate) mod label;
 pub(crate) mod log_id;
 pub(crate) mod system;

@@ -1,4 +1,4 @@
-//! Platform differences: signals, delays of the process, the boot id, file descriptors, closed pipes, private files,
+//! Platform differences: signals, delays of the process, the boot and its id, file descriptors, closed pipes, private files,
 //! durable renames.
 
 use std::{
@@ -9,7 +9,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 pub(crate) use self::platform::{
@@ -30,6 +30,12 @@ pub fn is_closed_pipe(error: &io::Error) -> bool {
 pub(crate) fn max_open_files() -> Option<usize> {
     let limits = proc_line("/proc/self/limits", "Max open files")?;
     limits.split_whitespace().next()?.parse().ok()
+}
+
+/// When the operating system was booted, on Linux, in whole seconds.
+pub(crate) fn booted_at() -> Option<SystemTime> {
+    let seconds = proc_line("/proc/stat", "btime ")?.parse().ok()?;
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
 /// What follows `start` in a line of a file of Linux, without white space at its ends.

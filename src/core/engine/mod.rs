@@ -241,6 +241,11 @@ impl Engine {
         self.pauses.delay(delay);
     }
 
+    /// To be called before a document, and before the end of a request for the identity.
+    pub fn set_physical_host(&mut self, host: Option<Arc<str>>) {
+        self.tracker.physical_host = host;
+    }
+
     /// Whether pauses of this VM are measured: an event that names it is pending.
     pub fn looks_for_pauses(&self) -> bool {
         self.tracker.own_pending().next().is_some()
@@ -275,6 +280,7 @@ impl Engine {
             approvals: Arc::clone(&self.approvals.decisions),
             identity: self.identity.clone(),
             identity_error: self.identity_error.clone(),
+            physical_host: self.tracker.physical_host.clone(),
             vm_name: self.vm_name.clone(),
             is_vm_name_unmatched: self.is_name_matched == Some(false),
             as_of: now,

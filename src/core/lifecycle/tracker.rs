@@ -32,6 +32,8 @@ type Listed<'a> = HashMap<&'a EventId, &'a Event>;
 #[derive(Debug, Clone, Default)]
 pub struct Tracker {
     pub poll: PollState,
+    /// Where this VM runs; `None` if that is not known.
+    pub(crate) physical_host: Option<Arc<str>>,
     /// The anomalies of the last document that only earlier documents show.
     pub(crate) anomalies: Anomalies,
     /// Also those of this VM that are not shown any more, for [`PAST_RETENTION`].

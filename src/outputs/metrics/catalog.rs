@@ -128,6 +128,8 @@ catalog! {
         "Events seen for the first time.";
     PENDING = "azure_scheduled_events_pending", Gauge, "{event}", &["event_type", "scope"],
         "Scheduled and started events in the last valid document. Absent before the first one, and after an hour without one.";
+    PHYSICAL_HOST_INFO = "azure_scheduled_events_physical_host_info", Gauge, "", &["physical_host"],
+        "1, with the name of the physical host of this VM as a label, as Hyper-V tells the VM. Absent if it does not.";
     RECEIVER_UP = "azure_scheduled_events_receiver_up", Gauge, "", &["receiver"],
         "1 if the receiver answered the last request, also to refuse its content, and the empty one at the start. The label is a signal of OTLP (traces, logs, metrics) or the URL of an Alertmanager, with a number where several have the same.";
     SPAN_EXPORT_FAILURES = "azure_scheduled_events_span_export_failures_total", Counter, "{attempt}", &["reason"],

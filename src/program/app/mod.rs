@@ -5,6 +5,7 @@
 
 mod imds_requests;
 mod outputs;
+mod physical_host;
 mod runner;
 mod simulation;
 mod state_writer;
@@ -26,6 +27,7 @@ pub(crate) use self::simulation::{demo, simulate};
 use self::{
     imds_requests::ImdsRequests,
     outputs::{OtlpOutput, push_alerts, write_textfile},
+    physical_host::PhysicalHostReader,
     runner::{Notifications, Runner, pause_ticks},
     state_writer::StateWriter,
     tasks::Tasks,
@@ -87,10 +89,7 @@ pub async fn run(
     };
     let engine = Engine::new(engine_config, restored, clock.now());
     let (publisher, snapshots) = watch::channel(Arc::new(engine.snapshot(clock.now())));
-    let counters = Arc::new(OutputCounters {
-        dropped_log_lines,
-        ..OutputCounters::default()
-    });
+    let counters = Arc::new(OutputCounters::new(dropped_log_lines));
     let source = MetricSource {
         snapshots: snapshots.clone(),
         options: config.web.exposed,
@@ -123,6 +122,7 @@ pub async fn run(
         ticks: pause_ticks(),
         notifications: Notifications::new(),
         delays: system::ProcessDelays::watch(),
+        physical_host: PhysicalHostReader::start(config.kvp_pool_file)?,
     };
     run_until(stop, runner, tasks).await
 }

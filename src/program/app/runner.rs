@@ -12,7 +12,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{imds_requests::ImdsRequests, outputs::OtlpOutput, state_writer::StateWriter};
+use super::{
+    imds_requests::ImdsRequests,
+    outputs::OtlpOutput,
+    physical_host::{self, PhysicalHostReader},
+    state_writer::StateWriter,
+};
 use crate::{
     base::{system::ProcessDelays, systemd, time::Clock},
     core::{
@@ -35,6 +40,7 @@ pub(super) struct Runner {
     pub(super) ticks: Interval,
     pub(super) notifications: Notifications,
     pub(super) delays: ProcessDelays,
+    pub(super) physical_host: PhysicalHostReader,
 }
 
 /// When pauses of this VM are looked for, while it has an event that can start soon.
@@ -129,6 +135,10 @@ impl Runner {
             });
         }
         self.engine.repeated(self.requests.take_repetitions());
+        if physical_host::is_due(&input) {
+            let host = self.physical_host.read().await;
+            self.engine.set_physical_host(host);
+        }
         for effect in self.engine.handle(input, now) {
             self.perform(effect).await;
         }

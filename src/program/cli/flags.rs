@@ -51,6 +51,9 @@ pub(crate) struct RunFlags {
     /// .prom.
     #[arg(long = "textfile.path", value_name = "FILE", help_heading = "Textfile")]
     pub(crate) textfile_path: Option<PathBuf>,
+    /// File of `hv_kvp_daemon` with the name of the physical host. For rehearsals with `simulate`, which writes one.
+    #[arg(long = "vm.kvp-pool-file", value_name = "FILE", hide = true)]
+    pub(crate) kvp_pool_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) alertmanager: AlertmanagerFlags,
     #[command(flatten)]

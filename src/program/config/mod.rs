@@ -58,6 +58,8 @@ pub struct Config {
     pub otlp: Option<otlp::settings::OtlpSettings>,
     pub alertmanagers: Vec<Target>,
     pub textfile: Option<PathBuf>,
+    /// In place of where the operating system has it.
+    pub kvp_pool_file: Option<PathBuf>,
 }
 
 impl Config {
@@ -104,6 +106,7 @@ impl Config {
             otlp: output_settings::otlp()?,
             alertmanagers: output_settings::alertmanagers(&flags.alertmanager)?,
             textfile: flags.textfile_path.as_deref().map(textfile).transpose()?,
+            kvp_pool_file: flags.kvp_pool_file.clone(),
         };
         if config.listen.is_empty() && !config.has_output() {
             let problem = "none needs another output: add --textfile.path or --alertmanager.url, or set \
@@ -336,6 +339,7 @@ pub(crate) fn check_service_paths(flags: &RunFlags) -> Result<(), CommandError> 
         ("alertmanager.key-file", &alertmanager.key_file),
         ("state.directory", &state_directory),
         ("textfile.path", &flags.textfile_path),
+        ("vm.kvp-pool-file", &flags.kvp_pool_file),
     ];
     for (flag, path) in paths {
         if let Some(path) = path.as_ref().filter(|path| !path.is_absolute()) {
@@ -380,6 +384,7 @@ mod tests {
             "alertmanager.cert-file",
             "alertmanager.key-file",
             "textfile.path",
+            "vm.kvp-pool-file",
         ] {
             assert_eq!(check(flag, &format!("{ROOT}etc")), Ok(()));
             let error = check(flag, "etc/file").unwrap_err();

@@ -56,6 +56,8 @@ pub(super) enum Stimulus {
     },
     /// The disk is copied to the VM with this name.
     StartsAs(String),
+    /// The physical host of the VM, as it is read from now on; `None` if it cannot be read.
+    Host(Option<String>),
     Look,
 }
 
@@ -157,6 +159,8 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
         ["starts"] => Stimulus::Starts { rebooted: false },
         ["starts", name] => Stimulus::StartsAs(name.to_owned()),
         ["boots"] => Stimulus::Starts { rebooted: true },
+        ["host"] => Stimulus::Host(None),
+        ["host", name] => Stimulus::Host(Some(name.to_owned())),
         ["look"] => Stimulus::Look,
         [word] => match answer(word) {
             Some(result) => Stimulus::Answered(result),

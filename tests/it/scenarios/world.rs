@@ -253,6 +253,7 @@ impl World {
                 self.vm.vm_name = Some(name.clone());
                 self.start(0);
             }
+            Stimulus::Host(host) => self.vm.host = host.as_deref().map(Arc::from),
             Stimulus::Policy(_) | Stimulus::View(_) | Stimulus::Interval(_) | Stimulus::Look => {}
         }
     }

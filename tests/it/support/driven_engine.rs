@@ -27,6 +27,8 @@ pub(crate) struct DrivenEngine {
     pub(crate) now: Moment,
     /// By how much the wait before the next poll was longer than asked for.
     pub(crate) late: Lateness,
+    /// The physical host, as it is read when that is due.
+    pub(crate) host: Option<Arc<str>>,
     /// The last one that was published.
     pub(crate) published: Arc<Snapshot>,
     pub(crate) saved: Option<SavedState>,
@@ -72,6 +74,7 @@ impl DrivenEngine {
         let mut driven = Self {
             now,
             late: Lateness::default(),
+            host: None,
             published: Arc::new(engine.snapshot(now)),
             engine,
             saved: None,
@@ -102,6 +105,15 @@ impl DrivenEngine {
 
     /// Gives an input to the engine.
     pub(crate) fn handle(&mut self, input: Input) {
+        let is_document =
+            |result: &Result<Answer, _>| matches!(result, Ok(Answer::Document { .. }));
+        if match &input {
+            Input::Identified { .. } => true,
+            Input::Polled { result, .. } => is_document(result),
+            _ => false,
+        } {
+            self.engine.set_physical_host(self.host.clone());
+        }
         let (effects, lines) = log::capture(|| self.engine.handle(input, self.now));
         self.log.extend(lines);
         self.perform(effects);

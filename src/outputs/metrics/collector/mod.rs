@@ -57,13 +57,15 @@ impl Scrape {
         families.into_iter().try_for_each(write)
     }
 
-    fn polling(&self) -> [Family<'_>; 9] {
+    fn polling(&self) -> [Family<'_>; 10] {
         let (poll, requests) = (&self.snapshot.poll, &self.snapshot.requests);
         let incarnation = poll.incarnation().map(SampleValue::Int);
         let last_success = poll.last_success_at().map(Timestamp::as_unix_seconds);
         let is_mismatch = self.snapshot.identity.as_ref();
         let is_mismatch = is_mismatch.map(|_| self.snapshot.other_vm_name().is_some());
         let is_warming_up = poll.is_warming_up(self.now);
+        let host = self.snapshot.physical_host.as_deref();
+        let host = host.map(|host| ([label_value(host)], true));
         [
             Family::single(&catalog::INCARNATION, incarnation),
             Family::single(&catalog::IMDS_DURATION, Some(&requests.duration)),
@@ -72,6 +74,7 @@ impl Scrape {
             }),
             Family::single(&catalog::IMDS_REQUESTS, Some(requests.requests)),
             Family::single(&catalog::LAST_SUCCESS, last_success),
+            Family::new(&catalog::PHYSICAL_HOST_INFO, host),
             Family::single(&catalog::UP, Some(poll.is_up(self.now))),
             self.vm_info(),
             Family::single(&catalog::VM_NAME_MISMATCH, is_mismatch),
