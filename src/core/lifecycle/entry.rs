@@ -34,10 +34,12 @@ impl TrackerEntry {
         event: &Event,
         scope: EventScope,
         first_sight: FirstSight,
+        host: Option<&Arc<str>>,
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) -> Self {
         let mut tracked = TrackedEvent::begin(event.clone(), scope, now);
+        tracked.physical_host = host.filter(|_| scope != EventScope::Other).cloned();
         if is_started(event) {
             tracked.first_sight = first_sight;
         }
@@ -146,6 +148,31 @@ impl TrackerEntry {
         tracked.longest_interruption = tracked.longest_interruption.max(Some(interruption.length));
         push_bounded(&mut tracked.interruptions, interruption);
         Some(self.transition(TransitionKind::Interrupted(interruption), now))
+    }
+
+    /// The physical host was read. What it was before the event stays, once the event may have moved this VM. Returns
+    /// whether the record has changed.
+    pub(super) fn see_host(&mut self, host: &Arc<str>, is_listed: impl FnOnce() -> bool) -> bool {
+        let tracked = &*self.tracked;
+        let known = (&tracked.physical_host, &tracked.last_physical_host);
+        let is_concerned = tracked.is_pending() && tracked.scope != EventScope::Other;
+        if !is_concerned || known == (&Some(Arc::clone(host)), &None) {
+            return false;
+        }
+        let may_have_moved = tracked.phase() == Phase::Started
+            || tracked.rebooted
+            || !tracked.interruptions.is_empty()
+            || tracked.missing_since.is_some()
+            || !is_listed();
+        let before = known.0.clone().filter(|_| may_have_moved);
+        let before = before.unwrap_or_else(|| Arc::clone(host));
+        let last = (before != *host).then(|| Arc::clone(host));
+        let has_changed = known != (&Some(Arc::clone(&before)), &last);
+        if has_changed {
+            let tracked = self.tracked_mut();
+            (tracked.physical_host, tracked.last_physical_host) = (Some(before), last);
+        }
+        has_changed
     }
 
     /// The first document after a boot: the VM was interrupted until now, if the event is not Scheduled any more.
@@ -379,7 +406,12 @@ impl TrackerEntry {
             ..revised
         };
         let was = Arc::clone(&self.tracked);
-        *self = Self::begin(&other, scope, evidence.first_sight, now, transitions);
+        let host = was
+            .last_physical_host
+            .as_ref()
+            .or(was.physical_host.as_ref());
+        let sight = evidence.first_sight;
+        *self = Self::begin(&other, scope, sight, host, now, transitions);
         let tracked = self.tracked_mut();
         tracked.former_kinds.clone_from(&was.former_kinds);
         tracked.record_former_kind(was.shown.kind());

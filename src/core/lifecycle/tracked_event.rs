@@ -1,6 +1,6 @@
 //! The record of one event.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +80,12 @@ pub struct TrackedEvent {
     pub rebooted: bool,
     /// The last heartbeat before that boot, until the first document after it.
     pub down_since: Option<MonotonicTime>,
+    /// The last one that was read before the event may have moved this VM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub physical_host: Option<Arc<str>>,
+    /// The last one that was read, where it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_physical_host: Option<Arc<str>>,
 }
 
 /// How the first document with an event had it.
@@ -175,6 +181,8 @@ impl TrackedEvent {
             longest_interruption: None,
             rebooted: false,
             down_since: None,
+            physical_host: None,
+            last_physical_host: None,
         }
     }
 
@@ -201,6 +209,15 @@ impl TrackedEvent {
     /// The event as the last document with it had it. Only this decides whether it is approved or has ended.
     pub(crate) fn reported(&self) -> &Event {
         self.reported.as_deref().unwrap_or(&self.shown)
+    }
+
+    /// The physical hosts before the event and after its end, where these are known to differ.
+    pub(crate) fn moved(&self) -> Option<(&str, &str)> {
+        let hosts = self
+            .physical_host
+            .as_deref()
+            .zip(self.last_physical_host.as_deref());
+        hosts.filter(|_| self.end.is_some())
     }
 
     pub(super) fn text_bytes(&self) -> usize {

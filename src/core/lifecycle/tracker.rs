@@ -96,7 +96,8 @@ impl Tracker {
             } else {
                 let scope = event.scope(vm);
                 let sight = self.first_sight(event, evidence.first_sight, &listed);
-                let mut new = TrackerEntry::begin(event, scope, sight, now, &mut transitions);
+                let host = self.physical_host.as_ref();
+                let mut new = TrackerEntry::begin(event, scope, sight, host, now, &mut transitions);
                 new.set_reported(event, is_contradicted);
                 self.entries.insert(event.id.clone(), new);
             }
@@ -208,6 +209,19 @@ impl Tracker {
             .values_mut()
             .filter_map(|entry| entry.interrupt(interruption, now))
             .collect()
+    }
+
+    /// The physical host was read, with a document that is yet to be observed or without one. Returns whether that changes
+    /// an event.
+    pub(crate) fn see_physical_host(&mut self, document: Option<&Document>) -> bool {
+        let Some(host) = &self.physical_host else {
+            return false;
+        };
+        let is_listed =
+            |id: &EventId| document.is_none_or(|it| it.events.iter().any(|event| event.id == *id));
+        let entries = self.entries.iter_mut();
+        let changed = entries.map(|(id, entry)| entry.see_host(host, || is_listed(id)));
+        changed.fold(false, |any, has_changed| any | has_changed)
     }
 
     /// Pending events and those that ended lately, in the order of the ids.

@@ -14,6 +14,8 @@ label_values! {
     pub(in crate::outputs::otlp) enum Key {
         Outcome = "azure.scheduled_event.outcome",
         ObservedInterruption = "azure.scheduled_event.observed_interruption",
+        PhysicalHost = "azure.scheduled_event.physical_host",
+        MovedTo = "azure.scheduled_event.moved_to",
         RescheduledFrom = "azure.scheduled_event.rescheduled_from",
         Interruption = "azure.scheduled_event.interruption",
         PreviousStatus = "azure.scheduled_event.previous_status",
@@ -46,9 +48,13 @@ pub(super) fn of(tracked: &TrackedEvent, is_announcement: bool) -> Vec<KeyValue>
         .filter(|(_, value)| !matches!(value, MemberValue::Text("")))
         .map(|(member, value)| KeyValue::new(member.attribute, attribute_value(value)))
         .collect();
+    let host = tracked.physical_host.as_deref();
+    all.extend(host.map(|host| Key::PhysicalHost.with_text(host)));
     if !is_announcement {
         let outcome = tracked.end.map(|end| end.outcome.as_str());
         all.extend(outcome.map(|outcome| Key::Outcome.with(outcome)));
+        let moved = tracked.moved();
+        all.extend(moved.map(|(_, to)| Key::MovedTo.with_text(to)));
         let interruption = tracked.longest_interruption;
         all.extend(interruption.map(|length| Key::ObservedInterruption.with_seconds(length)));
     }

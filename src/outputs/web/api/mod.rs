@@ -190,8 +190,12 @@ impl Serialize for EventEntry<'_> {
             &own.each_ref().map(|(name, _)| *name),
             &mut map,
         )?;
+        // Most VMs have no physical hosts.
+        let is_shown = |name| name != "physical_host" && name != "moved_to";
         for (name, value) in own {
-            map.serialize_entry(name, &value)?;
+            if is_shown(name) || !value.is_null() {
+                map.serialize_entry(name, &value)?;
+            }
         }
         map.end()
     }
@@ -199,7 +203,7 @@ impl Serialize for EventEntry<'_> {
 
 impl EventEntry<'_> {
     /// Members of this exporter. A member of Azure with the same name is left out.
-    fn own_members(&self) -> [(&'static str, Value); 23] {
+    fn own_members(&self) -> [(&'static str, Value); 25] {
         let Self {
             tracked,
             approval: decision,
@@ -214,6 +218,7 @@ impl EventEntry<'_> {
         let alert =
             |rule: AlertRule| json!({"name": rule.name, "severity": rule.severity.as_str()});
         let approval = decision.map(approval);
+        let outcome = tracked.end.map(|end| end.outcome.as_str());
         let longest = tracked.longest_interruption;
         let interruptions = tracked.interruptions.iter().map(|interruption| {
             let seconds = interruption.length.as_secs_f64();
@@ -244,10 +249,7 @@ impl EventEntry<'_> {
             ("first_seen_at", time(Some(tracked.first_seen_at))),
             ("started_at", time(tracked.running_since())),
             ("ended_at", time(tracked.end.map(|end| end.at))),
-            (
-                "outcome",
-                json!(tracked.end.map(|end| end.outcome.as_str())),
-            ),
+            ("outcome", json!(outcome)),
             ("approval_decided_at", time(tracked.approval.intended_at())),
             ("approval_sent_at", time(tracked.approval.sent_at())),
             ("approved_at", step(ApprovalStep::Accepted)),
@@ -259,6 +261,8 @@ impl EventEntry<'_> {
             ),
             ("interruptions", interruptions.collect()),
             ("reschedulings", reschedulings.collect()),
+            ("physical_host", json!(tracked.physical_host)),
+            ("moved_to", json!(tracked.moved().map(|(_, to)| to))),
         ]
     }
 }
