@@ -3,7 +3,7 @@
 //! the registry.
 
 use std::{
-    fs,
+    fs, io,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -51,6 +51,21 @@ fn read(pool_file: &Path, booted_at: Option<SystemTime>) -> Option<String> {
     })
 }
 
+/// Replaces a pool file by one that has this physical host alone.
+pub(crate) fn write(pool_file: &Path, host: &str) -> io::Result<()> {
+    let [name, _] = HOST_NAMES;
+    let file = file::create(pool_file, &record(name.as_bytes(), host.as_bytes()))?;
+    system::make_readable_for_all(&file)
+}
+
+fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut record = key.to_vec();
+    record.resize(KEY_BYTES, 0);
+    record.extend(value);
+    record.resize(KEY_BYTES + VALUE_BYTES, 0);
+    record
+}
+
 /// The text before the first NUL.
 fn text(padded: &[u8]) -> Option<&str> {
     let text = padded.split(|byte| *byte == 0).next()?;
@@ -70,14 +85,6 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-
-    fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
-        let mut record = key.to_vec();
-        record.resize(KEY_BYTES, 0);
-        record.extend(value);
-        record.resize(KEY_BYTES + VALUE_BYTES, 0);
-        record
-    }
 
     fn pool(content: &[u8]) -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();

@@ -60,6 +60,9 @@ pub struct EventSpec {
     /// From the approval to Started, at once by default; an event starts at `NotBefore` at the latest.
     #[serde(default, deserialize_with = "duration")]
     pub(super) starts_after_approval: Option<Duration>,
+    /// The physical host of the simulated VM once the event has ended after its start.
+    #[serde(default)]
+    pub(super) moves_to: Option<Box<str>>,
     /// `EventStatus` is Advisory for this time, and the event never starts.
     #[serde(default, deserialize_with = "duration")]
     pub(super) advisory_for: Option<Duration>,

@@ -35,6 +35,7 @@ pub struct World {
     /// The names of this VM and of all that a started scenario names.
     pub(super) vm_names: BTreeSet<Box<str>>,
     pub(super) speed: f64,
+    pub(super) physical_host: Box<str>,
     id_seed: u64,
     pub incarnation: u64,
     started: u64,
@@ -117,6 +118,7 @@ impl World {
             vm_names: [vm.name.clone()].into(),
             vm,
             speed,
+            physical_host: "host-a".into(),
             id_seed,
             incarnation: FIRST_INCARNATION,
             started: 0,
@@ -275,7 +277,7 @@ impl World {
         match (change, self.runs.get_mut(index)) {
             (Change::Event, _) => match self.pending.get_mut(index) {
                 Some(event) if event.will_start => event.start(at),
-                _ => drop(self.pending.remove(index)),
+                _ => self.end(index),
             },
             (Change::Announcement, _) => self.announce(index),
             (Change::Reset, Some(run)) => {
@@ -285,6 +287,14 @@ impl World {
             (Change::Restart, Some(run)) => run.restart(now),
             (Change::End, Some(_)) => drop(self.runs.remove(index)),
             (_, None) => {}
+        }
+    }
+
+    fn end(&mut self, index: usize) {
+        let event = self.pending.remove(index);
+        let is_moved = event.status == Status::Started && event.resources.contains(&self.vm.name);
+        if let Some(host) = event.spec.moves_to.filter(|_| is_moved) {
+            self.physical_host = host;
         }
     }
 

@@ -3,6 +3,7 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
+    path::Path,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
@@ -21,6 +22,7 @@ use crate::{
     program::{
         CommandError,
         config::{Config, Simulation},
+        flag_error,
     },
     simulator::Simulator,
 };
@@ -81,6 +83,7 @@ pub(crate) async fn demo(
 
 pub(crate) async fn simulate(
     simulation: Simulation,
+    kvp_pool_file: Option<&Path>,
     stop: CancellationToken,
 ) -> Result<(), CommandError> {
     let address = simulation.listen.to_string();
@@ -91,7 +94,13 @@ pub(crate) async fn simulate(
         scenarios,
         ..
     } = simulation;
-    let simulator = Simulator::new(vm, speed, scenarios, Clock::start());
+    let mut simulator = Simulator::new(vm, speed, scenarios, Clock::start());
+    if let Some(path) = kvp_pool_file {
+        simulator = simulator.with_kvp_pool_file(path).map_err(|error| {
+            let problem = format!("{} cannot be written: {error}", path.display());
+            flag_error("kvp-pool-file", problem)
+        })?;
+    }
     let mut serving = JoinSet::new();
     for listener in listeners {
         let address = local_address(&listener);

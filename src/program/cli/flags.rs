@@ -127,6 +127,13 @@ pub(crate) struct SimulateFlags {
     pub(crate) listen_address: ListenAddress,
     #[command(flatten)]
     pub(crate) simulator: SimulatorFlags,
+    /// File to write the name of the simulated physical host to, as `hv_kvp_daemon` does.
+    #[arg(
+        long = "kvp-pool-file",
+        value_name = "FILE",
+        help_heading = "Simulator"
+    )]
+    pub(crate) kvp_pool_file: Option<PathBuf>,
     /// Print the built-in scenarios and exit.
     #[arg(long = "list", help_heading = "Simulator")]
     pub(crate) list: bool,

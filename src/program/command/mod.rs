@@ -74,8 +74,9 @@ fn simulate(flags: &SimulateFlags) -> Result<String, CommandError> {
     }
     let simulation = config::simulate(&flags.listen_address, &flags.simulator)?;
     let _log_guard = init_process(flags.log, logs::write_stderr)?;
+    let pool_file = flags.kvp_pool_file.as_deref();
     run_with(
-        async |stop| app::simulate(simulation, stop).await,
+        async |stop| app::simulate(simulation, pool_file, stop).await,
         obey_signals,
     )
 }

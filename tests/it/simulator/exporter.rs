@@ -1,6 +1,9 @@
 //! The exporter against the simulator.
 
-use azure_scheduled_events_exporter::simulator::Scenario;
+use azure_scheduled_events_exporter::{
+    file::{OsFilesystem, replace},
+    simulator::Scenario,
+};
 
 use super::{TestServer, linux_vm};
 use crate::support::{
@@ -71,4 +74,37 @@ async fn demo_has_the_scale_set_and_name_of_its_flags() {
     for words in ["name=batch_1a2b3c4d", "vm_scale_set=batch"] {
         assert!(line.contains(words), "{line}");
     }
+}
+
+#[tokio::test]
+async fn exporter_tells_of_a_move_to_the_physical_host_that_the_simulator_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (scenario, pool) = (folder.path().join("move.json"), folder.path().join("pool"));
+    let text =
+        r#"{"events": [{"event_type": "Redeploy", "started_for": "5s", "moves_to": "AMS2"}]}"#;
+    replace(&mut OsFilesystem, &scenario, text.as_bytes()).unwrap();
+    let listen = "--web.listen-address=127.0.0.1:0";
+    let mut simulator = Process::start([
+        "simulate",
+        listen,
+        &format!("--scenario={}", scenario.display()),
+        &format!("--kvp-pool-file={}", pool.display()),
+    ]);
+    let imds = simulator.says("simulator started").await;
+    let imds = imds.rsplit_once("imds_url=").unwrap().1;
+    let mut exporter = Process::start([
+        listen,
+        &format!("--imds.url={imds}"),
+        &format!("--vm.kvp-pool-file={}", pool.display()),
+    ]);
+    let address = exporter.address().await;
+    let events = ask_until(
+        "the end",
+        || json(&address, "/api/v1/events"),
+        |it| it["events"][0]["phase"] == "ended",
+    );
+    let event = events.await["events"][0].clone();
+    let hosts = [&event["physical_host"], &event["moved_to"]];
+    assert_eq!(hosts, ["host-a", "AMS2"]);
+    exporter.says("moved_to=AMS2").await;
 }
