@@ -38,7 +38,8 @@ pub(crate) fn physical_host(pool_file: Option<&Path>) -> Option<String> {
 
 fn read(pool_file: &Path, booted_at: Option<SystemTime>) -> Option<String> {
     let written_at = fs::metadata(pool_file).and_then(|it| it.modified()).ok()?;
-    if booted_at.is_some_and(|booted_at| written_at + BOOT_MARGIN < booted_at) {
+    let before_boot = booted_at.and_then(|booted_at| booted_at.duration_since(written_at).ok());
+    if before_boot.is_some_and(|before| before > BOOT_MARGIN) {
         return None;
     }
     let pool = file::read_given(pool_file, MAX_FILE_BYTES).ok()?;
