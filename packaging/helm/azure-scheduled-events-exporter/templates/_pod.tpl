@@ -138,7 +138,7 @@ spec:
             {{- range $volumes }}
             - name: {{ .volume.name }}
               mountPath: {{ .path }}
-              {{- if .volume.secret }}
+              {{- if .readOnly }}
               readOnly: true
               {{- end }}
             {{- end }}

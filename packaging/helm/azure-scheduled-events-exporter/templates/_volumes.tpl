@@ -12,6 +12,11 @@
 {{- $hostPath := dict "path" $values.state.hostPath "type" "DirectoryOrCreate" }}
 {{- $volumes = append $volumes (dict "path" "/state" "volume" (dict "name" "state" "hostPath" $hostPath)) }}
 {{- end }}
+{{- if and (eq .os "linux") $values.physicalHost }}
+{{- /* A node without the daemon has no such directory. */}}
+{{- $hostPath := dict "path" "/var/lib/hyperv" "type" "DirectoryOrCreate" }}
+{{- $volumes = append $volumes (dict "path" "/var/lib/hyperv" "readOnly" true "volume" (dict "name" "hyperv" "hostPath" $hostPath)) }}
+{{- end }}
 {{- $secrets := dict }}
 {{- with $values.webConfig.secretName }}{{ $secrets = set $secrets "web" . }}{{ end }}
 {{- $secret := $values.alertmanager.secret }}
@@ -25,7 +30,7 @@
 {{- range $folder, $name := $secrets }}
 {{- /* 288 is 0440. */}}
 {{- $volume := dict "name" $folder "secret" (dict "secretName" $name "defaultMode" 288) }}
-{{- $volumes = append $volumes (dict "path" (printf "%s/%s" (include "azse.etc" $) $folder) "volume" $volume) }}
+{{- $volumes = append $volumes (dict "path" (printf "%s/%s" (include "azse.etc" $) $folder) "readOnly" true "volume" $volume) }}
 {{- end }}
 {{- toJson $volumes }}
 {{- end }}
