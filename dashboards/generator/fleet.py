@@ -149,6 +149,23 @@ def vms(y: int) -> p.Panel:
     )
 
 
+def neighbours(y: int) -> p.Panel:
+    host = "azure_scheduled_events_physical_host_info"
+    vms = f"{host} * on ({q.VM}) group_left (vm_name) group by ({q.VM},vm_name) (azure_scheduled_events_vm_info{{{q.JOB}}})"
+    hit = f"last_over_time({host}{q.LATELY}) and on ({q.VM}) last_over_time({q.PRIORITY}{q.SELECTED}{q.LATELY}) > 0"
+    return p.table(
+        "VMs on the hosts of these events",
+        "The VMs that share their physical host with a VM of an open event, and that VM. Only VMs that know their host are here. It is not known whether a live migration renews the name. A selection of scale sets and types does not apply.",
+        (0, y, 24, 7), [f"group by ({q.VM},vm_name,physical_host) ({vms} and on (cluster,physical_host) ({hit}))"],
+        columns={
+            "vm_name": ("VM", {"custom__minWidth": 255}), "Value": ("Value", p.HIDDEN),
+            "physical_host": ("Physical host", {"custom__minWidth": 175}),
+            "cluster": ("In cluster", {"custom__width": 175}), "instance": ("Instance", {"custom__width": 165}),
+        },
+        sort="physical_host", desc=False,
+    )
+
+
 def blind(y: int) -> p.Panel:
     names = f"last_over_time(azure_scheduled_events_vm_info{{{q.TARGET}}}{q.LATELY}) or on ({q.VM}) up{{{q.TARGET}}} ^ 0"
     code = f"max by ({q.VM}) ({q.answers()} + 1 + 2 * {q.WARMING_UP} or up)"
@@ -170,5 +187,5 @@ def blind(y: int) -> p.Panel:
 def build() -> dict[str, Any]:
     return p.dashboard(
         "azse-fleet", "What Azure does to which VM now, what is next, and whether all exporters report.", p.variables(),
-        [*events(), *counts(), pending(6), vms(15), blind(23)],
+        [*events(), *counts(), pending(6), vms(15), blind(23), neighbours(30)],
     )

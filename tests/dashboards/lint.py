@@ -13,7 +13,7 @@ Board = dict[str, Any]
 Finding = tuple[str, str, str]  # rule, panel, what is wrong
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 MAX_QUERY = 500
-MAX_QUERIES = {"azse-fleet": 14, "azse-vm": 20, "azse-history": 20}
+MAX_QUERIES = {"azse-fleet": 15, "azse-vm": 20, "azse-history": 20}
 
 
 def panel_form(board: Board) -> Iterator[Finding]:

@@ -26,6 +26,7 @@ class Vm:
     advice: int = 0
     paused: float = FOREVER  # for four seconds, unannounced
     job: str = "azure-scheduled-events"
+    host: str = ""
 
     @property
     def target(self) -> str:
@@ -101,6 +102,8 @@ class World:
             out[f"up{{{vm.target}}}"] = [float(vm.is_up(t)) if t < vm.gone else None for t in times]
             info = f',vm_name="{vm.name}",vm_scale_set="{vm.scale_set}",vm_size="D2s",location="westeurope"'
             add(vm, "azure_scheduled_events_vm_info", info, lambda _: 1)
+            if vm.host:
+                add(vm, "azure_scheduled_events_physical_host_info", f',physical_host="{vm.host}"', lambda _: 1)
             add(vm, "azure_scheduled_events_up", "", lambda t, vm=vm: float(t == vm.last_success(t)))
             success = "azure_scheduled_events_last_success_timestamp_seconds"
             add(vm, success, "", lambda t, vm=vm: 60 * vm.last_success(t))
@@ -262,10 +265,14 @@ def no_exporter() -> World:
 def frozen() -> World:
     words = ((10, "Freeze of web_0 and 2 more VMs at 00:28 UTC"), (28, "Freeze of web_0 and 2 more VMs in progress since 00:28 UTC"),
              (29, "Freeze of web_0 and 2 more VMs completed"))  # fmt: skip
-    event = freeze("E-1", web(3), 10, 28, words, "warning", duration=15, started=28, ended=29, interruption=12)
+    vms = (*web(3, host="AMS1"), Vm("web_3"), Vm("db_0", "", host="AMS1"), Vm("db_1", "", host="AMS2"))
+    event = freeze("E-1", vms[:3], 10, 28, words, "warning", duration=15, started=28, ended=29, interruption=12)
+    on_host = {("AMS1", name): 1 for name in ("db_0", "web_0", "web_1", "web_2")}
     return World(
-        "freeze", "A Freeze of three VMs, from the announcement to the history.", web(4), (event,),
+        "freeze", "A Freeze of three VMs, from the announcement to the history.", vms, (event,),
         (
+            Truth(FLEET, "VMs on the hosts of these events", 15, on_host, ("physical_host", "vm_name")),
+            Truth(FLEET, "VMs on the hosts of these events", 35, {}, ("physical_host", "vm_name")),
             now(15, NOT_STARTED), says(15, ""), coming(15, words[0][1], due(WARNING, 13)),
             figure(FLEET, "Starts in", 15, 13 * 60), figure(FLEET, "VMs hit in 1 h", 15, 3),
             Truth(FLEET, "Pending now", 15, {(words[0][1],): due(WARNING, 13)}, ("summary",)),
