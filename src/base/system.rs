@@ -258,7 +258,6 @@ mod platform {
     }
 
     /// Access follows the access control list of the directory.
-    /// Access follows the access control list of the directory.
     pub(crate) fn private_file() -> OpenOptions {
         /// Opens a symbolic link itself
         /// (<https://learn.microsoft.com/windows/win32/api/fileapi/nf-fileapi-createfilew>).

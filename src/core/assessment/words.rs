@@ -180,16 +180,20 @@ impl<'a> Text<'a> {
             EventScope::Own | EventScope::Other => "",
         };
         let waits = format!("{and} waits for an approval");
+        let latest = self.tracked.shown.not_before;
+        let latest = latest.map_or_else(String::new, |at| {
+            format!(", at {} at the latest", self.clock(at))
+        });
         match self.judgement.start {
             Start::Never => String::new(),
             Start::Started(at) => format!(" in progress since {}", self.clock(at)),
-            Start::Approved => " is approved, at any moment".to_owned(),
+            Start::Approved => format!("{and} is approved, at any moment"),
             Start::NotBefore(at) if self.is_user_initiated() => {
                 format!("{waits}, until {} at the latest", self.clock(at))
             }
             Start::NotBefore(at) => format!(" at {}", self.clock(at)),
-            Start::MayBeApproved => " may start at any moment".to_owned(),
-            Start::AboutToBeApproved => " is about to be approved".to_owned(),
+            Start::MayBeApproved => format!("{and} may start at any moment{latest}"),
+            Start::AboutToBeApproved => format!("{and} is about to be approved{latest}"),
             Start::NotAnnounced if self.is_user_initiated() => {
                 format!("{waits}, or starts at any moment")
             }

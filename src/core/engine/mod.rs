@@ -200,7 +200,7 @@ impl Engine {
         self.log.begin_minute(now.monotonic, is_last);
         match input {
             Input::Polled { result, took, late } => {
-                self.record_unannounced(late.by_monotonic);
+                self.record_unannounced(late.by_monotonic, now);
                 let interruption = self.pauses.poll(late.by_any_clock, took, now);
                 self.record_interruption(interruption, now);
                 self.polled(result, took, now);
@@ -246,7 +246,7 @@ impl Engine {
         self.tracker.physical_host = host;
     }
 
-    /// Whether pauses of this VM are measured: an event that names it is pending.
+    /// Whether a pause of this VM is one of an event: one that names it is pending.
     pub fn looks_for_pauses(&self) -> bool {
         self.tracker.own_pending().next().is_some()
     }
@@ -295,11 +295,15 @@ impl Engine {
         }
     }
 
-    /// A wait that was longer than asked for, while no event is known that could explain it.
-    fn record_unannounced(&mut self, gap: Duration) {
+    /// A wait that was longer than asked for, while no event is known that could explain it. Nothing is said of a time in
+    /// which polls failed, or in which an event may not have appeared yet.
+    fn record_unannounced(&mut self, gap: Duration, now: Moment) {
         let may_be_own = |it: &TrackedEvent| it.scope != EventScope::Other;
         let poll = &self.tracker.poll;
-        if poll.last_document.is_some()
+        let is_of_this_process = |last: Moment| last.monotonic >= self.started_at;
+        if poll.last_success.is_some_and(is_of_this_process)
+            && poll.failure.is_none()
+            && !poll.is_warming_up(now)
             && !self.tracker.pending().any(may_be_own)
             && let Some(length) = self.pauses.length(gap)
         {

@@ -19,7 +19,7 @@ pub(super) struct PhysicalHostReader {
 }
 
 /// With instance metadata, the first of which are requested at the start, and with each document that is another one
-/// than the last: no event starts or ends without.
+/// than the last, with which events start and nearly all end.
 pub(super) fn is_due(input: &Input) -> bool {
     matches!(
         input,

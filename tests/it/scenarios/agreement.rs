@@ -44,7 +44,7 @@ impl Outputs {
         let is_early = |it: &&Value| {
             let summary = it["summary"].as_str().unwrap();
             let ends = [" may start at any moment", " is about to be approved"];
-            interrupts_this_vm(it) && ends.iter().any(|end| summary.ends_with(end))
+            interrupts_this_vm(it) && ends.iter().any(|end| summary.contains(end))
         };
         let is_about_to_be_approved = events.iter().any(is_early);
         assert_eq!(

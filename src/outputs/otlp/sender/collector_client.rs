@@ -36,7 +36,7 @@ use super::{
 use crate::{
     base::{backoff::backoff, log_id, time::Clock, worker::Worker},
     http::client::{
-        self, ClientOptions, build_client, proxy, read,
+        self, ClientOptions, MAX_BODY, build_client, proxy, read,
         resolver::Resolver,
         tls::TlsFiles,
         url::{self, Secrets},
@@ -130,7 +130,7 @@ impl CollectorClient {
     pub(super) async fn probe(&mut self) -> Result<(), FailedRequest> {
         let mut result = self.transport.post(Bytes::new()).await;
         if let Err(failed) = &mut result
-            && failed.reason != ExportFailure::Rejected
+            && !failed.refuses_content()
         {
             failed.result = RequestResult::Unavailable;
         }
@@ -172,7 +172,7 @@ impl CollectorClient {
 
     /// Counts and logs a failure that is retried, and logs the first of equal warnings of the collector.
     fn judge(&mut self, result: &ExportResult) {
-        let is_up = !matches!(result, Err(failed) if !failed.is_refused());
+        let is_up = !matches!(result, Err(failed) if !failed.refuses_content());
         self.counts.send_modify(|counts| counts.is_up = Some(is_up));
         match result {
             Ok(partial) if partial.rejected(1) == 0 && self.warning != partial.error_message => {
@@ -326,11 +326,14 @@ impl Transport {
             let read = grpc::read(response).await;
             let (headers, message) = read.map_err(|error| match error.downcast() {
                 Ok(error) => unanswered(*error),
-                Err(_) => FailedRequest::new(ExportFailure::NotOtlp, "the answer is too long"),
+                Err(_) => FailedRequest {
+                    result: RequestResult::MayBeContent,
+                    ..FailedRequest::new(ExportFailure::NotOtlp, "the answer has more than 4 MiB")
+                },
             })?;
             return grpc::export_result(&headers, &message, settings, secrets);
         }
-        let response = read(response).await.map(gunzip);
+        let response = read(response).await.map(|body| gunzip(body, MAX_BODY));
         of_http(&response, self.clock.now().wall, settings, secrets)
     }
 

@@ -107,7 +107,7 @@ pub(super) async fn read(
     headers.extend(body.trailers().cloned().unwrap_or_default());
     let mut read = body.to_bytes();
     let message = read.split_off(read.len().min(PREFIX_BYTES));
-    Ok((headers, gunzip(message)))
+    Ok((headers, gunzip(message, MAX_MESSAGE)))
 }
 
 /// How a request ended, by the end of its call.

@@ -188,6 +188,9 @@ impl Sender {
                 if !failed.is_refused() {
                     return Err(failed);
                 }
+                if !failed.refuses_content() {
+                    return Ok(());
+                }
             }
         }
         self.client.recovered();

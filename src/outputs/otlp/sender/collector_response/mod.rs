@@ -23,8 +23,7 @@ use serde_json::Value;
 use crate::{
     base::time::Timestamp,
     http::client::{
-        MAX_BODY, causes, describe, excerpt, is_tls, is_web_page, retry_after, root_cause,
-        url::Secrets,
+        causes, describe, excerpt, is_tls, is_web_page, retry_after, root_cause, url::Secrets,
     },
     outputs::{
         otlp::{
@@ -58,6 +57,11 @@ impl FailedRequest {
             after: None,
             result: RequestResult::Unavailable,
         }
+    }
+
+    /// The collector has read what was sent.
+    pub(super) fn refuses_content(&self) -> bool {
+        [ExportFailure::Rejected, ExportFailure::TooLarge].contains(&self.reason)
     }
 
     /// The collector did not take what was sent, and must not be sent it again.
@@ -288,11 +292,11 @@ fn member<'a>(object: &'a Value, names: &[&str]) -> Option<&'a Value> {
     names.iter().find_map(|name| object.get(name))
 }
 
-/// What a collector has compressed unasked, up to [`MAX_BODY`]; the body itself if it is no gzip.
-pub(super) fn gunzip(body: Bytes) -> Bytes {
+/// What a collector has compressed unasked, up to `max` bytes; the body itself if it is no gzip.
+pub(super) fn gunzip(body: Bytes, max: usize) -> Bytes {
     let mut content = Vec::new();
     let decoder = GzDecoder::new(&body[..]);
-    match decoder.take(MAX_BODY as u64).read_to_end(&mut content) {
+    match decoder.take(max as u64).read_to_end(&mut content) {
         Ok(_) => content.into(),
         Err(_) => body,
     }
