@@ -11,7 +11,7 @@ use std::{
 use super::{file, system};
 
 /// The values from outside the guest (`KVP_POOL_AUTO_EXTERNAL`).
-pub(crate) const POOL_FILE: &str = "/var/lib/hyperv/.kvp_pool_3";
+const POOL_FILE: &str = "/var/lib/hyperv/.kvp_pool_3";
 /// The second one where the first is missing.
 const HOST_NAMES: [&str; 2] = ["PhysicalHostNameFullyQualified", "PhysicalHostName"];
 /// Bytes of the key and the value of a record, padded with NUL.
@@ -38,8 +38,8 @@ pub(crate) fn physical_host(pool_file: Option<&Path>) -> Option<String> {
 
 fn read(pool_file: &Path, booted_at: Option<SystemTime>) -> Option<String> {
     let written_at = fs::metadata(pool_file).and_then(|it| it.modified()).ok()?;
-    let before_boot = booted_at.and_then(|booted_at| booted_at.duration_since(written_at).ok());
-    if before_boot.is_some_and(|before| before > BOOT_MARGIN) {
+    let oldest = booted_at.and_then(|booted_at| booted_at.checked_sub(BOOT_MARGIN));
+    if oldest.is_some_and(|oldest| written_at < oldest) {
         return None;
     }
     let pool = file::read_given(pool_file, MAX_FILE_BYTES).ok()?;
@@ -121,7 +121,6 @@ mod tests {
             vec![b"x".to_vec(), short.clone()],
             vec![record(b"PhysicalHostName", b"\xff\xfe")],
             vec![record(b"PhysicalHostName", b"")],
-            vec![record(b"physicalhostname2", b"AMS1")],
             vec![b"x".repeat(1_048_577)],
         ] {
             assert_eq!(host(&records), None);
@@ -130,10 +129,6 @@ mod tests {
         assert_eq!(value.unwrap().len(), VALUE_BYTES);
         assert_eq!(host(&[short, b"torn".to_vec()]).unwrap(), "AMS1");
         assert_eq!(physical_host(Some(Path::new("no/such/pool"))), None);
-        assert_eq!(
-            physical_host(Some(tempfile::tempdir().unwrap().path())),
-            None
-        );
     }
 
     #[test]

@@ -102,12 +102,3 @@ pub struct OutputCounters {
     pub(crate) textfile_write_failures: AtomicU64,
     pub(crate) dropped_log_lines: Arc<AtomicU64>,
 }
-
-impl OutputCounters {
-    pub(crate) fn new(dropped_log_lines: Arc<AtomicU64>) -> Self {
-        Self {
-            dropped_log_lines,
-            ..Self::default()
-        }
-    }
-}

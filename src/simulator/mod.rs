@@ -17,7 +17,6 @@ pub mod world;
 use std::{
     future,
     hash::{BuildHasher as _, RandomState},
-    io,
     path::Path,
     sync::Arc,
 };
@@ -62,8 +61,8 @@ type Response = hyper::Response<Bytes>;
 pub struct Simulator {
     clock: Clock,
     world: Arc<Mutex<World>>,
-    /// Has the physical host of the simulated VM.
-    kvp_pool_file: Option<Arc<Path>>,
+    /// Gets the physical host of the simulated VM.
+    pub(crate) kvp_pool_file: Option<Arc<Path>>,
 }
 
 impl Simulator {
@@ -83,27 +82,16 @@ impl Simulator {
         }
     }
 
-    /// Writes the physical host to this file, now and whenever it changes.
-    pub(crate) fn with_kvp_pool_file(mut self, path: &Path) -> io::Result<Self> {
-        kvp::write(path, &self.world.lock().physical_host)?;
-        self.kvp_pool_file = Some(path.into());
-        Ok(self)
-    }
-
     fn handle(&self, request: &Request) -> Action {
         let mut world = self.world.lock();
         let now = self.clock.now();
-        let was_on = world.physical_host.clone();
         let action = if metadata_path(request.uri().path()).is_some() {
             imds_api::handle(&mut world, request, now)
         } else {
             Action::Respond(control_api::respond(&mut world, request, now))
         };
-        if let Some(path) = self
-            .kvp_pool_file
-            .as_deref()
-            .filter(|_| was_on != world.physical_host)
-            && let Err(error) = kvp::write(path, &world.physical_host)
+        if let (Some(path), Some(host)) = (&self.kvp_pool_file, world.new_host.take())
+            && let Err(error) = kvp::write(path, &host)
         {
             warn!(path = %path.display(), %error, "physical host not written");
         }

@@ -35,7 +35,8 @@ pub struct World {
     /// The names of this VM and of all that a started scenario names.
     pub(super) vm_names: BTreeSet<Box<str>>,
     pub(super) speed: f64,
-    pub(super) physical_host: Box<str>,
+    /// The physical host of the VM, until it is written.
+    pub(super) new_host: Option<Box<str>>,
     id_seed: u64,
     pub incarnation: u64,
     started: u64,
@@ -118,7 +119,7 @@ impl World {
             vm_names: [vm.name.clone()].into(),
             vm,
             speed,
-            physical_host: "host-a".into(),
+            new_host: Some("host-a".into()),
             id_seed,
             incarnation: FIRST_INCARNATION,
             started: 0,
@@ -292,9 +293,8 @@ impl World {
 
     fn end(&mut self, index: usize) {
         let event = self.pending.remove(index);
-        let is_moved = event.status == Status::Started && event.resources.contains(&self.vm.name);
-        if let Some(host) = event.spec.moves_to.filter(|_| is_moved) {
-            self.physical_host = host;
+        if event.status == Status::Started && event.resources.contains(&self.vm.name) {
+            self.new_host = event.spec.moves_to.or(self.new_host.take());
         }
     }
 

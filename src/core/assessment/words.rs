@@ -264,36 +264,31 @@ impl<'a> Text<'a> {
     }
 
     fn place(&self) -> Option<String> {
-        let part = |name: &str, value: &str| {
-            (!value.is_empty()).then(|| format!("{name}{}", label_value(value)))
-        };
-        let mut parts = Vec::new();
-        if let Some(identity) = self.identity {
-            parts.extend([
-                part("host ", identity.host().unwrap_or_default()),
-                part("scale set ", &identity.scale_set),
-                part("", &identity.location),
-                part("resource group ", &identity.resource_group),
-                part("subscription ", &identity.subscription_id),
-            ]);
-        }
-        // After a move, the outcome has both.
-        let host = self.host().filter(|_| self.tracked.moved().is_none());
-        parts.extend(host.map(|host| part("physical host ", host)));
-        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        let unknown = Identity::default();
+        let identity = self.identity.unwrap_or(&unknown);
+        // The outcome has both hosts of a move.
+        let host = self.tracked.physical_host();
+        let host = host.filter(|_| self.tracked.moved_to().is_none());
+        let parts = [
+            ("host ", identity.host().unwrap_or_default()),
+            ("scale set ", &identity.scale_set),
+            ("", &identity.location),
+            ("resource group ", &identity.resource_group),
+            ("subscription ", &identity.subscription_id),
+            ("physical host ", host.unwrap_or_default()),
+        ];
+        let parts: Vec<_> = parts
+            .into_iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| format!("{name}{}", label_value(value)))
+            .collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    /// Of an event that names this VM.
-    fn host(&self) -> Option<&str> {
-        let host = self.tracked.physical_host.as_deref();
-        host.filter(|_| self.tracked.scope == EventScope::Own)
-    }
-
-    /// That the host is the same is no proof that the VM stayed, and is not said.
+    /// The same host is no proof that the VM stayed: nothing is said of it.
     fn moved(&self) -> String {
-        let moved = self.tracked.moved().filter(|_| self.host().is_some());
-        moved.map_or_else(String::new, |(from, to)| {
+        let hosts = self.tracked.physical_host().zip(self.tracked.moved_to());
+        hosts.map_or_else(String::new, |(from, to)| {
             format!(", moved from {} to {}", label_value(from), label_value(to))
         })
     }

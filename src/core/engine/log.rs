@@ -89,7 +89,7 @@ macro_rules! event_line {
             not_before = event.not_before.map(Timestamp::rfc3339),
             duration_seconds = event.duration_seconds,
             description,
-            physical_host = $tracked.physical_host.as_deref(),
+            physical_host = $tracked.physical_host(),
             $message
         )
     }};
@@ -147,7 +147,7 @@ pub(super) fn log_transition(limit: &mut LogLimit, transition: &Transition) {
                 rescheduled_from = rescheduled_from,
                 outcome = outcome,
                 observed_interruption_seconds = interruption.map(|length| length.as_secs_f64()),
-                moved_to = tracked.moved().map(|(_, to)| to),
+                moved_to = tracked.moved_to(),
                 trace_id = format!("{:032x}", u128::from_be_bytes(event.id.trace_id())),
             )
         };

@@ -89,6 +89,17 @@ pub enum Input {
     Shutdown,
 }
 
+impl Input {
+    /// Whether [`Engine::set_physical_host`] is due before it: no event starts or ends without another document.
+    pub fn needs_physical_host(&self) -> bool {
+        match self {
+            Self::Identified { .. } => true,
+            Self::Polled { result, .. } => matches!(result, Ok(Answer::Document { .. })),
+            _ => false,
+        }
+    }
+}
+
 /// The order within one list is part of the contract.
 #[derive(Debug)]
 pub enum Effect {
@@ -241,7 +252,6 @@ impl Engine {
         self.pauses.delay(delay);
     }
 
-    /// To be called before a document, and before the end of a request for the identity.
     pub fn set_physical_host(&mut self, host: Option<Arc<str>>) {
         self.tracker.physical_host = host;
     }

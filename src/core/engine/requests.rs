@@ -105,9 +105,6 @@ impl Engine {
         mut anomalies: Anomalies,
         now: Moment,
     ) -> Vec<Transition> {
-        if self.tracker.see_physical_host(Some(document)) {
-            self.saves.mark();
-        }
         let vm = VmNames::new(self.vm_name.as_deref(), self.metadata_name.as_deref());
         let transitions = self.tracker.observe(document, vm, now);
         anomalies.extend(&self.tracker.anomalies);
@@ -151,9 +148,7 @@ impl Engine {
         let counted = error.filter(|error| !error.is_identity_unavailable(is_name_known));
         let reason = counted.map(|error| error.reason);
         self.requests.count(took, reason);
-        if self.tracker.see_physical_host(None) {
-            self.saves.mark();
-        }
+        self.tracker.see_physical_host(|_| true);
         match result {
             Ok(identity) => {
                 self.identity_error = None;

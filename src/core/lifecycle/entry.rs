@@ -39,7 +39,8 @@ impl TrackerEntry {
         transitions: &mut Vec<Transition>,
     ) -> Self {
         let mut tracked = TrackedEvent::begin(event.clone(), scope, now);
-        tracked.physical_host = host.filter(|_| scope != EventScope::Other).cloned();
+        let host = host.filter(|_| scope != EventScope::Other);
+        tracked.physical_hosts = host.map(|host| [Arc::clone(host), Arc::clone(host)]);
         if is_started(event) {
             tracked.first_sight = first_sight;
         }
@@ -150,29 +151,21 @@ impl TrackerEntry {
         Some(self.transition(TransitionKind::Interrupted(interruption), now))
     }
 
-    /// The physical host was read. What it was before the event stays, once the event may have moved this VM. Returns
-    /// whether the record has changed.
-    pub(super) fn see_host(&mut self, host: &Arc<str>, is_listed: impl FnOnce() -> bool) -> bool {
+    /// The physical host was read. What it was before the event stays, once the event may have moved this VM.
+    pub(super) fn see_host(&mut self, host: &Arc<str>, is_listed: bool) {
         let tracked = &*self.tracked;
-        let known = (&tracked.physical_host, &tracked.last_physical_host);
-        let is_concerned = tracked.is_pending() && tracked.scope != EventScope::Other;
-        if !is_concerned || known == (&Some(Arc::clone(host)), &None) {
-            return false;
-        }
         let may_have_moved = tracked.phase() == Phase::Started
             || tracked.rebooted
             || !tracked.interruptions.is_empty()
             || tracked.missing_since.is_some()
-            || !is_listed();
-        let before = known.0.clone().filter(|_| may_have_moved);
-        let before = before.unwrap_or_else(|| Arc::clone(host));
-        let last = (before != *host).then(|| Arc::clone(host));
-        let has_changed = known != (&Some(Arc::clone(&before)), &last);
-        if has_changed {
-            let tracked = self.tracked_mut();
-            (tracked.physical_host, tracked.last_physical_host) = (Some(before), last);
+            || !is_listed;
+        let before = tracked.physical_hosts.as_ref().map(|[before, _]| before);
+        let before = before.filter(|_| may_have_moved).unwrap_or(host);
+        let hosts = Some([Arc::clone(before), Arc::clone(host)]);
+        let is_concerned = tracked.is_pending() && tracked.scope != EventScope::Other;
+        if is_concerned && hosts != tracked.physical_hosts {
+            self.tracked_mut().physical_hosts = hosts;
         }
-        has_changed
     }
 
     /// The first document after a boot: the VM was interrupted until now, if the event is not Scheduled any more.
@@ -406,10 +399,7 @@ impl TrackerEntry {
             ..revised
         };
         let was = Arc::clone(&self.tracked);
-        let host = was
-            .last_physical_host
-            .as_ref()
-            .or(was.physical_host.as_ref());
+        let host = was.physical_hosts.as_ref().map(|[_, last]| last);
         let sight = evidence.first_sight;
         *self = Self::begin(&other, scope, sight, host, now, transitions);
         let tracked = self.tracked_mut();

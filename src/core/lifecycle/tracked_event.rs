@@ -80,12 +80,9 @@ pub struct TrackedEvent {
     pub rebooted: bool,
     /// The last heartbeat before that boot, until the first document after it.
     pub down_since: Option<MonotonicTime>,
-    /// The last one that was read before the event may have moved this VM.
+    /// The last one that was read before the event may have moved this VM, and the last one of all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub physical_host: Option<Arc<str>>,
-    /// The last one that was read, where it is another one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_physical_host: Option<Arc<str>>,
+    pub physical_hosts: Option<[Arc<str>; 2]>,
 }
 
 /// How the first document with an event had it.
@@ -181,8 +178,7 @@ impl TrackedEvent {
             longest_interruption: None,
             rebooted: false,
             down_since: None,
-            physical_host: None,
-            last_physical_host: None,
+            physical_hosts: None,
         }
     }
 
@@ -211,13 +207,16 @@ impl TrackedEvent {
         self.reported.as_deref().unwrap_or(&self.shown)
     }
 
-    /// The physical hosts before the event and after its end, where these are known to differ.
-    pub(crate) fn moved(&self) -> Option<(&str, &str)> {
-        let hosts = self
-            .physical_host
-            .as_deref()
-            .zip(self.last_physical_host.as_deref());
-        hosts.filter(|_| self.end.is_some())
+    /// The physical host before the event.
+    pub(crate) fn physical_host(&self) -> Option<&str> {
+        let [before, _] = self.physical_hosts.as_ref()?;
+        Some(before)
+    }
+
+    /// The physical host after the end of the event, if it is known to be another one.
+    pub(crate) fn moved_to(&self) -> Option<&str> {
+        let [before, last] = self.physical_hosts.as_ref()?;
+        (self.end.is_some() && before != last).then_some(last)
     }
 
     pub(super) fn text_bytes(&self) -> usize {

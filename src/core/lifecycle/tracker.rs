@@ -71,6 +71,7 @@ impl Tracker {
             ..Evidence::new(&self.poll, self.was_interrupted, now)
         };
         let listed: Listed<'_> = document.events.iter().map(|it| (&it.id, it)).collect();
+        self.see_physical_host(|id| listed.contains_key(id));
         let mut transitions = Vec::new();
         transitions.extend(self.entries.iter_mut().filter_map(|(id, entry)| {
             let is_over = if let Some(event) = listed.get(id) {
@@ -211,17 +212,12 @@ impl Tracker {
             .collect()
     }
 
-    /// The physical host was read, with a document that is yet to be observed or without one. Returns whether that changes
-    /// an event.
-    pub(crate) fn see_physical_host(&mut self, document: Option<&Document>) -> bool {
-        let Some(host) = &self.physical_host else {
-            return false;
-        };
-        let is_listed =
-            |id: &EventId| document.is_none_or(|it| it.events.iter().any(|event| event.id == *id));
-        let entries = self.entries.iter_mut();
-        let changed = entries.map(|(id, entry)| entry.see_host(host, || is_listed(id)));
-        changed.fold(false, |any, has_changed| any | has_changed)
+    /// The physical host was read. `is_listed`: the document that came with it has this event.
+    pub(crate) fn see_physical_host(&mut self, is_listed: impl Fn(&EventId) -> bool) {
+        if let Some(host) = &self.physical_host {
+            let entries = self.entries.iter_mut();
+            entries.for_each(|(id, entry)| entry.see_host(host, is_listed(id)));
+        }
     }
 
     /// Pending events and those that ended lately, in the order of the ids.

@@ -48,13 +48,12 @@ pub(super) fn of(tracked: &TrackedEvent, is_announcement: bool) -> Vec<KeyValue>
         .filter(|(_, value)| !matches!(value, MemberValue::Text("")))
         .map(|(member, value)| KeyValue::new(member.attribute, attribute_value(value)))
         .collect();
-    let host = tracked.physical_host.as_deref();
+    let host = tracked.physical_host();
     all.extend(host.map(|host| Key::PhysicalHost.with_text(host)));
     if !is_announcement {
         let outcome = tracked.end.map(|end| end.outcome.as_str());
         all.extend(outcome.map(|outcome| Key::Outcome.with(outcome)));
-        let moved = tracked.moved();
-        all.extend(moved.map(|(_, to)| Key::MovedTo.with_text(to)));
+        all.extend(tracked.moved_to().map(|host| Key::MovedTo.with_text(host)));
         let interruption = tracked.longest_interruption;
         all.extend(interruption.map(|length| Key::ObservedInterruption.with_seconds(length)));
     }

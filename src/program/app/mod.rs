@@ -5,7 +5,6 @@
 
 mod imds_requests;
 mod outputs;
-mod physical_host;
 mod runner;
 mod simulation;
 mod state_writer;
@@ -27,7 +26,6 @@ pub(crate) use self::simulation::{demo, simulate};
 use self::{
     imds_requests::ImdsRequests,
     outputs::{OtlpOutput, push_alerts, write_textfile},
-    physical_host::PhysicalHostReader,
     runner::{Notifications, Runner, pause_ticks},
     state_writer::StateWriter,
     tasks::Tasks,
@@ -37,6 +35,7 @@ use crate::{
     base::{
         log_id, system,
         time::{Clock, format_duration},
+        worker::Worker,
     },
     core::{
         engine::{Engine, EngineConfig, SavedState},
@@ -89,7 +88,10 @@ pub async fn run(
     };
     let engine = Engine::new(engine_config, restored, clock.now());
     let (publisher, snapshots) = watch::channel(Arc::new(engine.snapshot(clock.now())));
-    let counters = Arc::new(OutputCounters::new(dropped_log_lines));
+    let counters = Arc::new(OutputCounters {
+        dropped_log_lines,
+        ..OutputCounters::default()
+    });
     let source = MetricSource {
         snapshots: snapshots.clone(),
         options: config.web.exposed,
@@ -102,16 +104,9 @@ pub async fn run(
         .otlp
         .map(|otlp| OtlpOutput::start(&otlp, &cursors, state.is_some(), source, &mut tasks))
         .transpose()?;
-    let telemetry_path = config.web.telemetry_path.clone();
-    let service = WebService::new(config.web, snapshots, counters, move || clock.now());
-    serve(
-        listeners,
-        &telemetry_path,
-        config.web_config,
-        service,
-        limits,
-        &mut tasks,
-    )?;
+    let path = config.web.telemetry_path.clone();
+    let web = WebService::new(config.web, snapshots, counters, move || clock.now());
+    serve(listeners, &path, config.web_config, web, limits, &mut tasks)?;
     let runner = Runner {
         engine,
         clock,
@@ -122,7 +117,9 @@ pub async fn run(
         ticks: pause_ticks(),
         notifications: Notifications::new(),
         delays: system::ProcessDelays::watch(),
-        physical_host: PhysicalHostReader::start(config.kvp_pool_file)?,
+        kvp_reader: Worker::start("kvp")
+            .map_err(CommandError::thread("reads the name of the physical host"))?,
+        kvp_pool_file: config.kvp_pool_file,
     };
     run_until(stop, runner, tasks).await
 }

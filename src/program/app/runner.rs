@@ -3,23 +3,18 @@
 //! It never waits for a receiver, and for the disk half a second at most: a snapshot is published, and an approval is
 //! sent, when its state is on disk, or late.
 
-use std::{future::pending, pin::pin, sync::Arc, time::Duration};
+use std::{future::pending, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
     sync::watch,
-    time::{Interval, MissedTickBehavior, interval, sleep},
+    time::{Interval, MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use super::{
-    imds_requests::ImdsRequests,
-    outputs::OtlpOutput,
-    physical_host::{self, PhysicalHostReader},
-    state_writer::StateWriter,
-};
+use super::{imds_requests::ImdsRequests, outputs::OtlpOutput, state_writer::StateWriter};
 use crate::{
-    base::{system::ProcessDelays, systemd, time::Clock},
+    base::{kvp, system::ProcessDelays, systemd, time::Clock, worker::Worker},
     core::{
         engine::{Effect, Engine, Input},
         pause::{self, ProcessDelay},
@@ -29,6 +24,9 @@ use crate::{
 
 /// Limit for the disk at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Limit for the disk when the name of the physical host is read.
+const KVP_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(super) struct Runner {
     pub(super) engine: Engine,
@@ -40,7 +38,8 @@ pub(super) struct Runner {
     pub(super) ticks: Interval,
     pub(super) notifications: Notifications,
     pub(super) delays: ProcessDelays,
-    pub(super) physical_host: PhysicalHostReader,
+    pub(super) kvp_reader: Worker,
+    pub(super) kvp_pool_file: Option<PathBuf>,
 }
 
 /// When pauses of this VM are looked for, while it has an event that can start soon.
@@ -135,13 +134,21 @@ impl Runner {
             });
         }
         self.engine.repeated(self.requests.take_repetitions());
-        if physical_host::is_due(&input) {
-            let host = self.physical_host.read().await;
+        if input.needs_physical_host() {
+            let host = self.read_physical_host().await;
             self.engine.set_physical_host(host);
         }
         for effect in self.engine.handle(input, now) {
             self.perform(effect).await;
         }
+    }
+
+    /// On another thread: a disk that hangs does not stop the loop.
+    async fn read_physical_host(&mut self) -> Option<Arc<str>> {
+        let pool_file = self.kvp_pool_file.clone();
+        let read = move || kvp::physical_host(pool_file.as_deref());
+        let read = self.kvp_reader.run_while_awaited(read);
+        timeout(KVP_TIMEOUT, read).await.ok()??.map(Arc::from)
     }
 
     async fn perform(&mut self, effect: Effect) {

@@ -22,7 +22,6 @@ use crate::{
     program::{
         CommandError,
         config::{Config, Simulation},
-        flag_error,
     },
     simulator::Simulator,
 };
@@ -95,12 +94,7 @@ pub(crate) async fn simulate(
         ..
     } = simulation;
     let mut simulator = Simulator::new(vm, speed, scenarios, Clock::start());
-    if let Some(path) = kvp_pool_file {
-        simulator = simulator.with_kvp_pool_file(path).map_err(|error| {
-            let problem = format!("{} cannot be written: {error}", path.display());
-            flag_error("kvp-pool-file", problem)
-        })?;
-    }
+    simulator.kvp_pool_file = kvp_pool_file.map(Into::into);
     let mut serving = JoinSet::new();
     for listener in listeners {
         let address = local_address(&listener);

@@ -105,13 +105,7 @@ impl DrivenEngine {
 
     /// Gives an input to the engine.
     pub(crate) fn handle(&mut self, input: Input) {
-        let is_document =
-            |result: &Result<Answer, _>| matches!(result, Ok(Answer::Document { .. }));
-        if match &input {
-            Input::Identified { .. } => true,
-            Input::Polled { result, .. } => is_document(result),
-            _ => false,
-        } {
+        if input.needs_physical_host() {
             self.engine.set_physical_host(self.host.clone());
         }
         let (effects, lines) = log::capture(|| self.engine.handle(input, self.now));

@@ -261,8 +261,8 @@ impl EventEntry<'_> {
             ),
             ("interruptions", interruptions.collect()),
             ("reschedulings", reschedulings.collect()),
-            ("physical_host", json!(tracked.physical_host)),
-            ("moved_to", json!(tracked.moved().map(|(_, to)| to))),
+            ("physical_host", json!(tracked.physical_host())),
+            ("moved_to", json!(tracked.moved_to())),
         ]
     }
 }
