@@ -196,21 +196,17 @@ def unannounced(y: int) -> p.Panel:
         columns={
             "instance": ("Instance", {"links": [p.vm_link()], **NAME}), "cluster": ("In cluster", NAME),
             "Value": ("Interruption", SECONDS), "in": ("Cluster", p.HIDDEN),
-        },
-        sort="Value", empty=NO_ROWS,
+        }, sort="Value", empty=NO_ROWS,
     )
 
 
 def evictions(y: int) -> p.Panel:
     evicted = over_range("last", "priority").replace("{", '{event_type="Preempt",', 1)
-    # A VM that was resized has two.
     info = f"topk by ({q.VM}) (1, last_over_time(azure_scheduled_events_vm_info{{{q.TARGET}}}[$__range]))"
     return p.table(
-        "Evictions by size and region", "Announced evictions of the selected Spot VMs, by size and region of the VM.",
-        (12, y, 12, 8),
-        [f"count by (vm_size, location) (group by ({q.VM}, event_id) ({evicted}) * on ({q.VM}) group_left (vm_size, location) {info})"],
-        columns={"vm_size": ("Size", {}), "location": ("Region", {}), "Value": ("Evictions", COUNT)}, sort="Value",
-        empty=NO_ROWS,
+        "Evictions by size and region", "Announced evictions of the selected Spot VMs, by the last size and region of each VM.",
+        (12, y, 12, 8), [f"count by (vm_size, location) (group by ({q.VM}, event_id) ({evicted}) * on ({q.VM}) group_left (vm_size, location) {info})"],
+        columns={"vm_size": ("Size", {}), "location": ("Region", {}), "Value": ("Evictions", COUNT)}, sort="Value", empty=NO_ROWS,
     )
 
 

@@ -81,7 +81,7 @@ impl PauseDetector {
         length.map(|length| Interruption { until, length })
     }
 
-    /// Of the pause of this VM in a gap, from [`Interruption::MIN_LENGTH`] up.
+    /// How long this VM was paused in a gap, from [`Interruption::MIN_LENGTH`] up.
     pub(crate) fn length(&self, gap: Duration) -> Option<Duration> {
         let length = gap.saturating_sub(self.delay.waited);
         (!self.delay.was_stopped && length >= Interruption::MIN_LENGTH).then_some(length)
@@ -102,7 +102,7 @@ impl PauseDetector {
     }
 }
 
-/// Of a wait from `since` to `now`.
+/// By how much a wait from `since` to `now` was longer than asked for.
 pub fn lateness(since: Moment, now: Moment, asked: Duration) -> Lateness {
     Lateness {
         by_any_clock: gap(since, now).saturating_sub(asked),

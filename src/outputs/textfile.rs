@@ -26,7 +26,7 @@ use crate::{
 /// Between two writes while no event changes.
 const INTERVAL: Duration = Duration::from_secs(15);
 
-/// Of a draft that no running exporter writes any more.
+/// No running exporter writes a draft that is older.
 const MIN_AGE: Duration = Duration::from_mins(1);
 
 /// The file, which this process could write at its start.

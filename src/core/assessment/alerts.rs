@@ -92,7 +92,7 @@ pub(crate) enum AlertState {
     Obsolete(Option<Timestamp>),
 }
 
-/// Of an event that these rules match.
+/// The alerts of an event that these rules match.
 pub(super) fn alerts<'a>(
     tracked: &'a TrackedEvent,
     rules: &[AlertRule],

@@ -285,7 +285,7 @@ impl<'a> Text<'a> {
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    /// The same host is no proof that the VM stayed: nothing is said of it.
+    /// Empty unless the physical host is known to have changed: the same host is no proof that the VM stayed.
     fn moved(&self) -> String {
         let hosts = self.tracked.physical_host().zip(self.tracked.moved_to());
         hosts.map_or_else(String::new, |(from, to)| {

@@ -32,7 +32,7 @@ pub(super) struct LogLimit {
 }
 
 impl LogLimit {
-    /// Where the last one is over. Says what it left out.
+    /// Begins a new minute if the last one is over, and logs how many lines that left out.
     pub(super) fn begin_minute(&mut self, now: MonotonicTime, is_last: bool) {
         if now - self.began < Duration::from_mins(1) && !is_last {
             return;

@@ -54,7 +54,7 @@ async fn accepts(
 
 #[tokio::test]
 async fn passwords_are_verified_in_all_variants() {
-    // Of exporter-toolkit, of jBCrypt and of Openwall.
+    // Hashes from the tests of exporter-toolkit, of jBCrypt and of Openwall.
     for (text, password) in [
         (DAVE, "dave123"),
         (
