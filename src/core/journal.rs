@@ -414,6 +414,7 @@ mod tests {
             warm_up_until: None,
             vm_name: None,
             metadata_name: None,
+            owner: None,
             vm_id: None,
             journal: SavedJournal {
                 newest: 1,

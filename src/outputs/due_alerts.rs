@@ -1,7 +1,7 @@
 //! All alerts that a receiver is to have, as a function of a snapshot and the time. Pure.
 //!
-//! An alert has the labels `alertname`, `severity`, `event_id`, `event_type` and `event_source`, those of
-//! `--alertmanager.external-label`, and no others. The reporting VM, the status and the remaining time are in the
+//! An alert has the labels `alertname`, `severity`, `event_id`, `event_type` and `event_source`, `owner` if the VM has one
+//! (`--vm.owner-tag`), those of `--alertmanager.external-label`, and no others. The reporting VM, the status and the remaining time are in the
 //! annotations: a changed label would be a new alert.
 //!
 //! | | `endsAt` |
@@ -10,7 +10,7 @@
 //! | its first 150 seconds after the end | 150 seconds after the end, so that the words about the end are shown |
 //! | until four minutes after the end | not sent: the rules end it, and a push would fire it again |
 //! | then, for two hours | the end |
-//! | it does not apply any more | the change |
+//! | it does not apply any more, or the VM has another owner | the change |
 
 use std::{
     cmp::Reverse,
@@ -52,6 +52,9 @@ pub(crate) const ALERT_LABELS: [&str; 5] = [
     "event_type",
     "event_source",
 ];
+
+/// That of the value of the tag of `--vm.owner-tag`.
+pub(crate) const OWNER_LABEL: &str = "owner";
 
 /// The identity of an alert.
 pub(super) type Labels = BTreeMap<String, String>;
@@ -171,6 +174,10 @@ impl DueAlert {
         if alert.source.is_empty() {
             labels.remove("event_source");
         }
+        let owner = alert
+            .owner
+            .map(|owner| (OWNER_LABEL.to_owned(), owner.to_owned()));
+        labels.extend(owner);
         alert.rule.is_notified().then(|| Self {
             tracked: Arc::clone(tracked),
             rule: alert.rule,

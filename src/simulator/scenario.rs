@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
+use super::vm::Tags;
 use crate::{azure::event::EventType, base::time::parse_duration};
 
 /// Azure removes an event about ten minutes after its start.
@@ -27,6 +28,9 @@ pub struct Scenario {
     pub repeat_every: Option<Duration>,
     pub events: Vec<EventSpec>,
     pub faults: Vec<FaultSpec>,
+    /// Of the VMs from its start on, beside the tags that they have.
+    pub(super) tags: Tags,
+    pub(super) zone: Option<Box<str>>,
     /// Empty once `events` and `faults` have those of the built-in scenarios in it.
     pub(super) play: Vec<Play>,
 }

@@ -102,8 +102,11 @@ fn check(mut scenario: Scenario) -> Result<Scenario, String> {
         scenario.events.extend(played.events);
         scenario.faults.extend(played.faults);
     }
-    if scenario.events.is_empty() && scenario.faults.is_empty() {
-        return Err("the scenario has no events, no faults and no play".to_owned());
+    let is_empty = scenario.events.is_empty() && scenario.faults.is_empty();
+    if is_empty && scenario.tags.is_empty() && scenario.zone.is_none() {
+        return Err(
+            "the scenario has no events, no faults, no tags, no zone and no play".to_owned(),
+        );
     }
     if scenario.events.len() > MAX_EVENTS {
         let count = scenario.events.len();

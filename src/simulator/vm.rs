@@ -1,5 +1,7 @@
 //! The simulated VMs and their instance metadata.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -17,7 +19,12 @@ pub struct Vm {
     instance: Option<(Box<str>, u32)>,
     flexible_set: Option<Box<str>>,
     os_type: OsType,
+    pub(super) zone: Box<str>,
+    pub(super) tags: Tags,
 }
+
+/// Names and values.
+pub(super) type Tags = BTreeMap<Box<str>, Box<str>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum OsType {
@@ -44,12 +51,18 @@ impl Vm {
             instance,
             flexible_set,
             os_type,
+            zone: "1".into(),
+            tags: Tags::new(),
         }
     }
 
     /// Another VM of the scenarios: of the same flexible scale set, or of the uniform one that its name has.
     pub(super) fn neighbour(&self, name: &str) -> Self {
-        Self::new(Some(name), self.flexible_set.as_deref(), self.os_type)
+        Self {
+            zone: self.zone.clone(),
+            tags: self.tags.clone(),
+            ..Self::new(Some(name), self.flexible_set.as_deref(), self.os_type)
+        }
     }
 
     pub(super) fn resource(&self, resource: &ResourceSpec) -> Box<str> {
@@ -64,7 +77,7 @@ impl Vm {
     }
 
     /// The response to `/metadata/instance`, the same in every version: the members that clients of Scheduled Events
-    /// read. All values are strings. Source:
+    /// read. All values but `tagsList` are strings. Source:
     /// <https://learn.microsoft.com/azure/virtual-machines/instance-metadata-service#instance-metadata>.
     pub(super) fn instance_document(&self) -> Value {
         let name = &*self.name;
@@ -79,6 +92,15 @@ impl Vm {
             }
         };
         let group = format!("/subscriptions/{SUBSCRIPTION}/resourceGroups/{RESOURCE_GROUP}");
+        let tags = self.tags.iter();
+        let list: Vec<_> = tags
+            .map(|(name, value)| json!({ "name": name, "value": value }))
+            .collect();
+        let tags: Vec<_> = self
+            .tags
+            .iter()
+            .map(|(name, value)| format!("{name}:{value}"))
+            .collect();
         json!({ "compute": {
             "azEnvironment": "AzurePublicCloud",
             "location": "westeurope",
@@ -91,7 +113,9 @@ impl Vm {
             "vmId": Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).to_string(),
             "vmScaleSetName": scale_set,
             "vmSize": "Standard_D4s_v5",
-            "zone": "1",
+            "tags": tags.join(";"),
+            "tagsList": list,
+            "zone": self.zone,
         }})
     }
 

@@ -142,7 +142,9 @@ impl World {
             ));
         }
         self.started += 1;
-        let scenario = scenario.at_speed(self.speed);
+        let mut scenario = scenario.at_speed(self.speed);
+        self.vm.tags.append(&mut scenario.tags);
+        self.vm.zone = scenario.zone.take().unwrap_or_else(|| self.vm.zone.clone());
         let resources = scenario.events.iter().flat_map(|event| &event.resources);
         let names = resources.map(|resource| self.vm.resource(resource));
         let free = MAX_VMS.saturating_sub(self.vm_names.len());

@@ -241,6 +241,7 @@ fn a_write_that_began_before_a_foreign_state_was_discarded_counts_no_entry_of_th
         warm_up_until: None,
         vm_name: None,
         metadata_name: None,
+        owner: None,
         vm_id: Some("another-vm".to_owned()),
         journal: SavedJournal::default(),
         events: Vec::new(),

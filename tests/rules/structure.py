@@ -37,7 +37,7 @@ def problems_of(rule: dict) -> list[str]:
         annotations, anchor = rule["annotations"], f"{RUNBOOKS}#{rule['alert'].lower()}"
         if set(annotations) != ANNOTATIONS or annotations["runbook_url"] != anchor:
             found.append(f"annotations {annotations}")
-        labels = set(rule.get("labels", {})) | ({"severity"} if "event_source, severity)" in expr else set())
+        labels = set(rule.get("labels", {})) | ({"severity"} if "event_source, owner, severity)" in expr else set())
         if labels != {"severity"}:
             found.append(f"labels {sorted(labels)}")
     return [f"{rule.get('alert') or rule['record']}: {what}" for what in found]

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     azure::{document::ParseError, event::is_same_vm},
-    base::{backoff::exponential, time::MonotonicTime},
+    base::{backoff::exponential, text::label_value, time::MonotonicTime},
 };
 
 /// At most, since polling waits for it.
@@ -62,6 +62,9 @@ pub struct Identity {
     pub resource_group: String,
     pub resource_id: String,
     pub computer_name: String,
+    /// The value of the tag of `--vm.owner-tag` as a label value, empty if this VM has no such tag. `None` if it was not
+    /// asked for, or not answered.
+    pub owner: Option<String>,
     /// A member that this kind of VM has is missing.
     pub is_partial: bool,
 }
@@ -74,6 +77,7 @@ impl Identity {
             return later;
         }
         let mut known = self.clone();
+        later.owner = later.owner.or_else(|| known.owner.take());
         for (_, member) in &MEMBERS {
             let value = member(&mut later);
             if value.is_empty() {
@@ -98,7 +102,7 @@ impl Identity {
 impl Client {
     pub async fn identify(&mut self, timeout: Duration) -> Result<Identity, RequestError> {
         let body = self.request_compute(timeout.min(MAX_TIMEOUT)).await?;
-        let identity = parse(&body)
+        let identity = parse(&body, self.owner_tag.as_deref())
             .map_err(|error| request_error::parse(&error, "instance metadata", &body))?;
         self.has_read_metadata = true;
         Ok(identity)
@@ -106,7 +110,7 @@ impl Client {
 }
 
 /// A response without a name is an error.
-fn parse(body: &[u8]) -> Result<Identity, ParseError> {
+fn parse(body: &[u8], owner_tag: Option<&str>) -> Result<Identity, ParseError> {
     let compute: Value =
         serde_json::from_slice(body).map_err(|error| ParseError::Json(error.to_string()))?;
     let text = |value: Option<&Value>| {
@@ -121,6 +125,7 @@ fn parse(body: &[u8]) -> Result<Identity, ParseError> {
     for (pointer, member) in &MEMBERS {
         *member(&mut identity) = text(compute.pointer(pointer));
     }
+    identity.owner = owner_tag.and_then(|tag| owner(&compute, tag));
     let resource_id = identity.resource_id.to_ascii_lowercase();
     let required = if resource_id.contains("/virtualmachinescalesets/") {
         OF_ALL_VMS + OF_SCALE_SETS
@@ -131,7 +136,8 @@ fn parse(body: &[u8]) -> Result<Identity, ParseError> {
     // Members that a kind of VM does not have are present, and empty.
     let mut present = MEMBERS.iter().skip(OF_ALL_VMS);
     let is_string = |pointer| compute.pointer(pointer).is_some_and(Value::is_string);
-    identity.is_partial = required.any(|(_, member)| member(&mut identity).is_empty())
+    identity.is_partial = owner_tag.is_some() && identity.owner.is_none()
+        || required.any(|(_, member)| member(&mut identity).is_empty())
         || !present.all(|(pointer, _)| is_string(pointer));
     if identity.name.is_empty() {
         let begin = request_error::excerpt(&String::from_utf8_lossy(body));
@@ -140,6 +146,17 @@ fn parse(body: &[u8]) -> Result<Identity, ParseError> {
         )));
     }
     Ok(identity)
+}
+
+/// Azure compares the names of tags without case:
+/// <https://learn.microsoft.com/azure/azure-resource-manager/management/tag-resources#limitations>.
+fn owner(compute: &Value, tag: &str) -> Option<String> {
+    let mut tags = compute.pointer("/tagsList")?.as_array()?.iter();
+    let owner = tags.find_map(|it| {
+        let is_owner = it["name"].as_str()?.to_lowercase() == tag.to_lowercase();
+        it["value"].as_str().filter(|_| is_owner)
+    });
+    Some(label_value(owner.unwrap_or_default()).into_owned())
 }
 
 /// Decides when instance metadata are requested. Pure.
@@ -220,6 +237,7 @@ mod tests {
             "computerName":"aks-nodepool1-40718255-vmss000003"},"resourceGroupName":"MC_shop","resourceId":"/subscriptions/5d1c",
             "subscriptionId":"5d1c","tags":"","vmId":"9e7a","vmScaleSetName":"aks-nodepool1-40718255-vmss",
             "vmSize":"Standard_D4s_v5","zone":"1"}"#,
+            None,
         )
         .unwrap();
         let expected = Identity {
@@ -233,6 +251,7 @@ mod tests {
             resource_group: "MC_shop".to_owned(),
             resource_id: "/subscriptions/5d1c".to_owned(),
             computer_name: "aks-nodepool1-40718255-vmss000003".to_owned(),
+            owner: None,
             is_partial: false,
         };
         assert_eq!(identity, expected);
@@ -240,7 +259,11 @@ mod tests {
 
     #[test]
     fn missing_members_and_other_types_are_empty() {
-        let identity = parse(br#"{"name":"vm1","zone":null,"vmSize":4,"osProfile":"x"}"#).unwrap();
+        let identity = parse(
+            br#"{"name":"vm1","zone":null,"vmSize":4,"osProfile":"x"}"#,
+            None,
+        )
+        .unwrap();
         let expected = Identity {
             name: "vm1".to_owned(),
             is_partial: true,
@@ -251,7 +274,7 @@ mod tests {
 
     #[test]
     fn blanks_and_line_breaks_around_a_value_are_removed() {
-        let identity = parse(br#"{"name":" web_0\r\n","location":"\twesteurope "}"#).unwrap();
+        let identity = parse(br#"{"name":" web_0\r\n","location":"\twesteurope "}"#, None).unwrap();
         assert_eq!(
             (&*identity.name, &*identity.location),
             ("web_0", "westeurope")
@@ -275,7 +298,9 @@ mod tests {
                 Some(value) => part[member] = value.into(),
                 None => drop(part.as_object_mut().unwrap().remove(member)),
             }
-            parse(compute.to_string().as_bytes()).unwrap().is_partial
+            parse(compute.to_string().as_bytes(), None)
+                .unwrap()
+                .is_partial
         };
         let (set, single) = ("virtualMachineScaleSets", "x");
         for member in [
@@ -301,11 +326,11 @@ mod tests {
     #[test]
     fn a_response_without_a_name_is_an_error() {
         for body in ["{}", r#"{"name":""}"#, r#"{"name":7}"#, "[]", "null"] {
-            let error = parse(body.as_bytes()).unwrap_err();
+            let error = parse(body.as_bytes(), None).unwrap_err();
             assert!(matches!(error, ParseError::Shape(_)), "{body}: {error}");
         }
         for body in ["", "<html>"] {
-            let error = parse(body.as_bytes()).unwrap_err();
+            let error = parse(body.as_bytes(), None).unwrap_err();
             assert!(matches!(error, ParseError::Json(_)), "{body}: {error}");
         }
     }

@@ -18,7 +18,7 @@ mod imds_connection;
 pub(crate) mod poll_timing;
 pub(crate) mod request_error;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -65,6 +65,8 @@ pub struct Client {
     has_read_events: bool,
     has_read_metadata: bool,
     last_start: Option<MonotonicTime>,
+    /// `--vm.owner-tag`.
+    pub(crate) owner_tag: Option<Arc<str>>,
     /// Requests beyond one for each call.
     pub(crate) repetitions: u64,
 }
@@ -82,6 +84,7 @@ impl Client {
             has_read_events: false,
             has_read_metadata: false,
             last_start: None,
+            owner_tag: None,
             repetitions: 0,
         })
     }

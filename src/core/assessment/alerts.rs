@@ -80,6 +80,7 @@ pub(crate) struct EventAlert<'a> {
     pub(crate) event_type: &'a EventType,
     /// Empty if Azure gave none.
     pub(crate) source: &'a str,
+    pub(crate) owner: Option<&'a str>,
     pub(crate) state: AlertState,
 }
 
@@ -136,6 +137,14 @@ pub(super) fn alerts<'a>(
             }
         }
     }
+    let current = alerts.clone();
+    for owner in &tracked.former_owners {
+        alerts.extend(current.iter().map(|alert| EventAlert {
+            owner: owner.as_deref(),
+            state: AlertState::Obsolete(None),
+            ..*alert
+        }));
+    }
     alerts
 }
 
@@ -153,6 +162,7 @@ fn alert<'a>(
         rule,
         event_type: page_type.unwrap_or(event_type),
         source: source.map_or("", Source::as_str),
+        owner: tracked.owner.as_deref(),
         state,
     }
 }

@@ -51,6 +51,8 @@ const SOON: Duration = Duration::from_mins(5);
 pub struct EngineConfig {
     /// `--vm.name`: takes precedence over the name in instance metadata.
     pub vm_name: Option<Arc<str>>,
+    /// `--vm.owner-tag`.
+    pub owner_tag: Option<Arc<str>>,
     pub poll_interval: Duration,
     pub approvals: ApprovalPolicy,
     pub boot_id: Option<String>,
@@ -125,6 +127,7 @@ pub enum Effect {
 pub struct Engine {
     policy: ApprovalPolicy,
     boot_id: Option<String>,
+    owner_tag: Option<Arc<str>>,
     next_journal_id: Arc<str>,
     tracker: Tracker,
     pauses: PauseDetector,
@@ -171,6 +174,8 @@ impl Engine {
         let is_name_configured = config.vm_name.is_some();
         let vm_name = config.vm_name.or(saved_name);
         let metadata_name = saved.and_then(|saved| saved.metadata_name.clone());
+        let saved_owner = saved.and_then(|saved| saved.owner.clone());
+        let owner = saved_owner.filter(|[tag, _]| config.owner_tag.as_ref() == Some(tag));
         let interval = config.poll_interval;
         let poll = saved.map_or_else(
             || PollState::new(interval),
@@ -184,6 +189,7 @@ impl Engine {
             None => Tracker::default(),
         };
         tracker.poll = poll;
+        tracker.set_owner(owner.map(|[_, owner]| owner), now);
         let vm = VmNames::new(vm_name.as_deref(), metadata_name.as_deref());
         let transitions = tracker.set_vm_names(vm, now);
         let mut engine = Self {
@@ -198,6 +204,7 @@ impl Engine {
             saves: SaveSchedule::new(config.is_persistent),
             policy: config.approvals,
             boot_id: config.boot_id,
+            owner_tag: config.owner_tag,
             next_journal_id: config.next_journal_id,
             ..Self::default()
         };
@@ -291,6 +298,7 @@ impl Engine {
             identity: self.identity.clone(),
             identity_error: self.identity_error.clone(),
             physical_host: self.tracker.physical_host.clone(),
+            owner: self.tracker.owner.clone(),
             vm_name: self.vm_name.clone(),
             is_vm_name_unmatched: self.is_name_matched == Some(false),
             as_of: now,
@@ -416,6 +424,7 @@ impl Engine {
             warm_up_until: self.tracker.poll.warm_up_until,
             vm_name: self.vm_name.clone(),
             metadata_name: self.metadata_name.clone(),
+            owner: (self.owner_tag.clone().zip(self.tracker.owner.clone())).map(Into::into),
             vm_id: self.journal.ownership.vm_id.clone(),
             journal: SavedJournal {
                 id: Arc::clone(&self.journal.id),

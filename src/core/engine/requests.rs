@@ -184,6 +184,10 @@ impl Engine {
             self.written_newest = 0;
             self.effects.push(Effect::ForgetDocument);
         }
+        if let Some(owner) = &identity.owner {
+            let owner = Some(Arc::from(owner.as_str())).filter(|_| !owner.is_empty());
+            self.tracker.set_owner(owner, now);
+        }
         if !self.is_name_configured {
             self.vm_name = Some(Arc::from(identity.name.as_str()));
         }
@@ -220,6 +224,7 @@ fn log_identity(identity: &Identity, vm_name: Option<&str>) {
         vm_scale_set = identity.scale_set,
         vm_size = identity.vm_size,
         location = identity.location,
+        owner = identity.owner,
         "VM identity resolved"
     );
 }

@@ -35,10 +35,12 @@ impl TrackerEntry {
         scope: EventScope,
         first_sight: FirstSight,
         host: Option<&Arc<str>>,
+        owner: Option<&Arc<str>>,
         now: Moment,
         transitions: &mut Vec<Transition>,
     ) -> Self {
         let mut tracked = TrackedEvent::begin(event.clone(), scope, now);
+        tracked.owner = owner.cloned();
         let host = host.filter(|_| scope != EventScope::Other);
         tracked.physical_hosts = host.map(|host| [Arc::clone(host), Arc::clone(host)]);
         if is_started(event) {
@@ -165,6 +167,18 @@ impl TrackerEntry {
         let is_concerned = tracked.is_pending() && tracked.scope != EventScope::Other;
         if is_concerned && hosts != tracked.physical_hosts {
             self.tracked_mut().physical_hosts = hosts;
+        }
+    }
+
+    /// An ended event keeps its owner: nobody else is notified of it.
+    pub(super) fn set_owner(&mut self, owner: Option<&Arc<str>>, now: Moment) {
+        if self.tracked.is_pending() && self.tracked.owner.as_ref() != owner {
+            let at = self.tracked.time(now);
+            let tracked = self.tracked_mut();
+            let was = std::mem::replace(&mut tracked.owner, owner.cloned());
+            push_bounded(&mut tracked.former_owners, was);
+            tracked.former_owners.retain(|it| it.as_ref() != owner);
+            tracked.changed_at = at;
         }
     }
 
@@ -401,8 +415,10 @@ impl TrackerEntry {
         let was = Arc::clone(&self.tracked);
         let host = was.physical_hosts.as_ref().map(|[_, last]| last);
         let sight = evidence.first_sight;
-        *self = Self::begin(&other, scope, sight, host, now, transitions);
+        let owner = was.owner.as_ref();
+        *self = Self::begin(&other, scope, sight, host, owner, now, transitions);
         let tracked = self.tracked_mut();
+        tracked.former_owners.clone_from(&was.former_owners);
         tracked.former_kinds.clone_from(&was.former_kinds);
         tracked.record_former_kind(was.shown.kind());
     }

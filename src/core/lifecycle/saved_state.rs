@@ -29,6 +29,9 @@ pub struct SavedState {
     pub vm_name: Option<Arc<str>>,
     /// The name in instance metadata, which may be another one.
     pub metadata_name: Option<Arc<str>>,
+    /// `--vm.owner-tag`, and the value of this tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<[Arc<str>; 2]>,
     /// The id of the VM: a state that was cloned with a disk is recognized by it.
     pub vm_id: Option<String>,
     pub journal: SavedJournal,

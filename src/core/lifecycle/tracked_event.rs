@@ -83,6 +83,12 @@ pub struct TrackedEvent {
     /// The last one that was read before the event may have moved this VM, and the last one of all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub physical_hosts: Option<[Arc<str>; 2]>,
+    /// The owner of this VM, until the end of the event; `None` if it is unknown or has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Arc<str>>,
+    /// Those before, without the current one: their alerts have ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former_owners: Vec<Option<Arc<str>>>,
 }
 
 /// How the first document with an event had it.
@@ -179,6 +185,8 @@ impl TrackedEvent {
             rebooted: false,
             down_since: None,
             physical_hosts: None,
+            owner: None,
+            former_owners: Vec::new(),
         }
     }
 

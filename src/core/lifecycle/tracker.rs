@@ -34,6 +34,8 @@ pub struct Tracker {
     pub poll: PollState,
     /// Where this VM runs; `None` if that is not known.
     pub(crate) physical_host: Option<Arc<str>>,
+    /// The value of the tag of `--vm.owner-tag`; `None` if it is unknown, or this VM has no such tag.
+    pub(crate) owner: Option<Arc<str>>,
     /// The anomalies of the last document that only earlier documents show.
     pub(crate) anomalies: Anomalies,
     /// Also those of this VM that are not shown any more, for [`PAST_RETENTION`].
@@ -89,6 +91,7 @@ impl Tracker {
             if let Some(entry) = known.filter(|entry| entry.is_shown(ENDED_RETENTION, now)) {
                 entry.update(event, is_contradicted, vm, evidence, now, &mut transitions);
                 entry.set_reported(event, is_contradicted);
+                entry.set_owner(self.owner.as_ref(), now);
                 if event.source.is_none() && entry.tracked.shown.source == Some(Source::User) {
                     let id = excerpt(event.id.as_str());
                     let detail = format!("event {id}: its EventSource was User and is missing");
@@ -97,8 +100,9 @@ impl Tracker {
             } else {
                 let scope = event.scope(vm);
                 let sight = self.first_sight(event, evidence.first_sight, &listed);
-                let host = self.physical_host.as_ref();
-                let mut new = TrackerEntry::begin(event, scope, sight, host, now, &mut transitions);
+                let (host, owner) = (self.physical_host.as_ref(), self.owner.as_ref());
+                let mut new =
+                    TrackerEntry::begin(event, scope, sight, host, owner, now, &mut transitions);
                 new.set_reported(event, is_contradicted);
                 self.entries.insert(event.id.clone(), new);
             }
@@ -220,6 +224,12 @@ impl Tracker {
         }
     }
 
+    pub(crate) fn set_owner(&mut self, owner: Option<Arc<str>>, now: Moment) {
+        let entries = self.entries.values_mut();
+        entries.for_each(|entry| entry.set_owner(owner.as_ref(), now));
+        self.owner = owner;
+    }
+
     /// Pending events and those that ended lately, in the order of the ids.
     pub fn events(&self, now: Moment) -> Vec<Arc<TrackedEvent>> {
         self.tracked(|entry| entry.is_shown(ENDED_RETENTION, now))
@@ -267,6 +277,7 @@ impl Tracker {
     /// The restored state was another VM's.
     pub(crate) fn discard_foreign(&mut self, is_restored: impl Fn(&EventId) -> bool) {
         self.entries.retain(|id, _| !is_restored(id));
+        self.owner = None;
         let poll = &mut self.poll;
         (
             poll.last_document,

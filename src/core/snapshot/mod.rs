@@ -41,6 +41,8 @@ pub struct Snapshot {
     pub identity_error: Option<Arc<RequestError>>,
     /// As Hyper-V told this VM last; `None` if that is not known.
     pub physical_host: Option<Arc<str>>,
+    /// The last known value of the tag of `--vm.owner-tag`.
+    pub owner: Option<Arc<str>>,
     /// The name of this VM in `Resources`: from `--vm.name`, else from the identity.
     pub vm_name: Option<Arc<str>>,
     /// `--vm.name` may be wrong: events have named other VMs only, and instance metadata do not name this one.
@@ -64,6 +66,7 @@ impl Snapshot {
             identity: None,
             identity_error: None,
             physical_host: None,
+            owner: None,
             vm_name,
             is_vm_name_unmatched: false,
             as_of: now,

@@ -48,8 +48,8 @@ macro_rules! catalog {
 }
 
 catalog! {
-    EVENT_ALERT = "azure_scheduled_event_alert", Gauge, "", &["event_id", "event_type", "event_source", "alert", "severity"],
-        "1 if an event of this VM has this alert, from its first moment until ten minutes after the end of the event. 0 if the alert no longer applies: the event changed, has started, or has ended.";
+    EVENT_ALERT = "azure_scheduled_event_alert", Gauge, "", &["event_id", "event_type", "event_source", "alert", "severity", "owner"],
+        "1 if an event of this VM has this alert, from its first moment until ten minutes after the end of the event. 0 if the alert no longer applies: the event changed, has started, or has ended, or the VM has another owner.";
     EVENT_DURATION = "azure_scheduled_event_duration_seconds", Gauge, "s", event_labels!(),
         "Announced length of the interruption (DurationInSeconds). 0 with a Freeze means no interruption; absent if unknown to Azure.";
     EVENT_ENDED = "azure_scheduled_event_ended_timestamp_seconds", Gauge, "s", event_labels!("outcome"),
@@ -148,8 +148,8 @@ catalog! {
         "Interruptions of this VM of a second or more while no event of it was pending, as measured by this exporter: each is short by up to one poll interval.";
     UP = "azure_scheduled_events_up", Gauge, "", &[],
         "1 if the last poll of the events succeeded, and the next one is not overdue by more than 30 seconds.";
-    VM_INFO = "azure_scheduled_events_vm_info", Gauge, "", &["vm_name", "computer_name", "vm_id", "vm_scale_set", "vm_size", "location", "zone", "resource_group", "subscription_id"],
-        "1, with the identity of this VM as labels. Absent until the instance metadata has been read.";
+    VM_INFO = "azure_scheduled_events_vm_info", Gauge, "", &["vm_name", "computer_name", "vm_id", "vm_scale_set", "vm_size", "location", "zone", "resource_group", "subscription_id", "owner"],
+        "1, with the identity of this VM as labels, the owner with --vm.owner-tag alone. Absent until the instance metadata has been read.";
     VM_NAME_MISMATCH = "azure_scheduled_events_vm_name_mismatch", Gauge, "", &[],
         "1 if --vm.name differs from the name in instance metadata: nothing is approved. Absent until they have been read.";
     WARMING_UP = "azure_scheduled_events_warming_up", Gauge, "", &[],

@@ -49,6 +49,7 @@ pub(super) fn identity() -> Identity {
         resource_id: "/subscriptions/x/vm".to_owned(),
         computer_name: "aks-pool1-41265337-vmss000002".to_owned(),
         zone: String::new(),
+        owner: None,
         is_partial: false,
     }
 }

@@ -1,7 +1,8 @@
 //! The OTLP resource: this program and the VM, by OpenTelemetry's semantic conventions 1.44
 //! (<https://opentelemetry.io/docs/specs/semconv/resource/>). Pure.
 //!
-//! `azure.vm.scaleset.name` is not in the conventions; the collector's `resourcedetection` processor writes it.
+//! `azure.vm.scaleset.name` is not in the conventions; the collector's `resourcedetection` processor writes it. Nor is
+//! `owner`, which has the name of the label.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use opentelemetry_sdk::Resource;
 use uuid::{Uuid, uuid};
 
 use super::settings::OtlpSettings;
-use crate::{azure::Identity, core::snapshot::Snapshot};
+use crate::core::snapshot::Snapshot;
 
 pub(crate) const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.44.0";
 /// Default of `service.name`.
@@ -20,8 +21,7 @@ const NAMESPACE: Uuid = uuid!("4d63009a-8d0f-11ee-aad7-4c796ed8e320");
 
 /// Without the SDK's detectors, which read the environment.
 pub(super) fn of(settings: &OtlpSettings, snapshot: &Snapshot) -> Resource {
-    let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
-    let attributes = attributes(settings, identity, vm_name).into_iter();
+    let attributes = attributes(settings, snapshot).into_iter();
     let attributes = attributes.map(|(name, value)| KeyValue::new(name, value));
     Resource::builder_empty()
         .with_schema_url(attributes, SCHEMA_URL)
@@ -35,11 +35,8 @@ pub(super) fn scope() -> InstrumentationScope {
 }
 
 /// By name. Unknown attributes are absent. The environment overrides instance metadata.
-pub(super) fn attributes(
-    settings: &OtlpSettings,
-    identity: Option<&Identity>,
-    vm_name: Option<&str>,
-) -> BTreeMap<String, String> {
+pub(super) fn attributes(settings: &OtlpSettings, snapshot: &Snapshot) -> BTreeMap<String, String> {
+    let (identity, vm_name) = (snapshot.identity.as_deref(), snapshot.vm_name.as_deref());
     let mut resource = BTreeMap::new();
     let mut put = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -51,6 +48,7 @@ pub(super) fn attributes(
     put("cloud.provider", "azure");
     put("cloud.platform", "azure.vm");
     put("host.name", vm_name.unwrap_or_default());
+    put("owner", snapshot.owner.as_deref().unwrap_or_default());
     // Without an instance id, receivers take the metrics of all VMs for those of one.
     let vm_id = identity.map_or("", |identity| &identity.vm_id);
     let machine = [vm_id, vm_name.unwrap_or_default()];
@@ -83,7 +81,23 @@ pub(super) fn attributes(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outputs::otlp::fixtures::{identity, moment, settings};
+    use crate::{
+        azure::Identity,
+        outputs::otlp::fixtures::{identity, moment, settings},
+    };
+
+    fn attributes(
+        settings: &OtlpSettings,
+        identity: Option<&Identity>,
+        vm_name: Option<&str>,
+    ) -> BTreeMap<String, String> {
+        let snapshot = Snapshot {
+            identity: identity.cloned().map(Into::into),
+            owner: Some("shop".into()),
+            ..Snapshot::empty(vm_name.map(Into::into), moment(0))
+        };
+        super::attributes(settings, &snapshot)
+    }
 
     #[test]
     fn resource_follows_the_semantic_conventions() {
@@ -99,6 +113,7 @@ mod tests {
             ("host.id", "8f1e9b6a-32b7-4b0c-9d21-6a4b6f7c1e55"),
             ("host.name", "aks-pool1-41265337-vmss000002"),
             ("host.type", "Standard_D8s_v5"),
+            ("owner", "shop"),
             (
                 "service.instance.id",
                 "c43a84a5-17f8-54f0-9be4-4c27c9202901",
@@ -109,6 +124,7 @@ mod tests {
         let snapshot = Snapshot {
             identity: Some(identity().into()),
             vm_name: Some("vmss_2".into()),
+            owner: Some("shop".into()),
             ..Snapshot::empty(None, moment(0))
         };
         let built = of(&settings(&[]), &snapshot);
@@ -151,7 +167,7 @@ mod tests {
         let given = settings(&[
             (
                 "OTEL_RESOURCE_ATTRIBUTES",
-                "service.name=other,host.name=mine,team=sre%20berlin",
+                "service.name=other,host.name=mine,owner=env,team=sre%20berlin",
             ),
             ("OTEL_SERVICE_NAME", "maintenance"),
         ]);
@@ -160,5 +176,6 @@ mod tests {
         assert_eq!(get("service.name"), Some("maintenance"));
         assert_eq!(get("host.name"), Some("mine"));
         assert_eq!(get("team"), Some("sre berlin"));
+        assert_eq!(get("owner"), Some("env"));
     }
 }

@@ -13,6 +13,7 @@ use crate::{
         Identity,
         event::{Member, Status},
     },
+    core::snapshot::Snapshot,
     core::{
         approval::ApprovalStep::{Accepted, Elsewhere, Intended, Sent, Withdrawn},
         lifecycle::{Rescheduling, TrackedEvent, TransitionKind},
@@ -79,7 +80,12 @@ fn page_lists_the_resource() {
         zone: "2".to_owned(),
         ..identity()
     };
-    let resource = resource::attributes(&settings(&[]), Some(&identity), None);
+    let snapshot = Snapshot {
+        identity: Some(identity.into()),
+        owner: Some("shop".into()),
+        ..Snapshot::empty(None, moment(0))
+    };
+    let resource = resource::attributes(&settings(&[]), &snapshot);
     assert_table("Resource", resource.into_keys());
     assert!(PAGE.contains(resource::SCHEMA_URL));
 }

@@ -68,7 +68,8 @@ pub async fn run(
     clock: Clock,
     stop: impl Future<Output = ()>,
 ) -> Result<(), CommandError> {
-    let client = Client::new(&config.imds.endpoint, clock)?;
+    let mut client = Client::new(&config.imds.endpoint, clock)?;
+    client.owner_tag.clone_from(&config.owner_tag);
     log_start(&config);
     let limits = server_limits(listeners.len(), config.alertmanagers.len());
     let mut tasks = Tasks::new();
@@ -79,6 +80,7 @@ pub async fn run(
     let cursors = cursors(restored.as_ref());
     let engine_config = EngineConfig {
         vm_name: config.imds.vm_name.clone(),
+        owner_tag: config.owner_tag,
         poll_interval: config.interval,
         approvals: config.approvals,
         boot_id,

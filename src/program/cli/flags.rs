@@ -51,6 +51,15 @@ pub(crate) struct RunFlags {
     /// .prom.
     #[arg(long = "textfile.path", value_name = "FILE", help_heading = "Textfile")]
     pub(crate) textfile_path: Option<PathBuf>,
+    /// Azure tag of this VM, such as team: its value is the label owner of alerts, of the VM's metrics, and of what OTLP
+    /// sends. Changes are seen within an hour.
+    #[arg(
+        long = "vm.owner-tag",
+        value_name = "TAG",
+        value_parser = config::owner_tag,
+        help_heading = "Azure Instance Metadata Service (IMDS)"
+    )]
+    pub(crate) owner_tag: Option<Arc<str>>,
     /// File of `hv_kvp_daemon` with the name of the physical host. For rehearsals with `simulate`, which writes one.
     #[arg(long = "vm.kvp-pool-file", value_name = "FILE", hide = true)]
     pub(crate) kvp_pool_file: Option<PathBuf>,

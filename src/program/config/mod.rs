@@ -22,7 +22,7 @@ use crate::{
     base::time::{format_duration, parse_duration},
     core::approval,
     http::{listen::ListenAddress, web_config::WebConfig},
-    outputs::{alertmanager::Target, metrics::MetricsOptions, otlp, web},
+    outputs::{alertmanager::Target, due_alerts::OWNER_LABEL, metrics::MetricsOptions, otlp, web},
     program::cli::{DemoFlags, ImdsFlags, RunFlags, SimulatorFlags},
     simulator::{Scenario, Vm},
 };
@@ -58,6 +58,7 @@ pub struct Config {
     pub otlp: Option<otlp::settings::OtlpSettings>,
     pub alertmanagers: Vec<Target>,
     pub textfile: Option<PathBuf>,
+    pub owner_tag: Option<Arc<str>>,
     /// In place of where the operating system has it.
     pub kvp_pool_file: Option<PathBuf>,
 }
@@ -106,12 +107,18 @@ impl Config {
             otlp: output_settings::otlp()?,
             alertmanagers: output_settings::alertmanagers(&flags.alertmanager)?,
             textfile: flags.textfile_path.as_deref().map(textfile).transpose()?,
+            owner_tag: flags.owner_tag.clone(),
             kvp_pool_file: flags.kvp_pool_file.clone(),
         };
         if config.listen.is_empty() && !config.has_output() {
             let problem = "none needs another output: add --textfile.path or --alertmanager.url, or set \
                            OTEL_EXPORTER_OTLP_ENDPOINT";
             return Err(flag_error("web.listen-address", problem));
+        }
+        let mut targets = config.alertmanagers.iter();
+        if config.owner_tag.is_some() && targets.any(|it| it.labels.contains_key(OWNER_LABEL)) {
+            let problem = "owner is the label of --vm.owner-tag: omit one of them";
+            return Err(flag_error("alertmanager.external-label", problem));
         }
         Ok(config)
     }
@@ -220,6 +227,18 @@ pub(crate) fn vm_name(name: &str) -> Result<Arc<str>, &'static str> {
         "" => Err("it is empty: use the name of this VM in Resources, or omit the flag"),
         name => Ok(Arc::from(name)),
     }
+}
+
+/// By Azure's limits:
+/// <https://learn.microsoft.com/azure/azure-resource-manager/management/tag-resources#limitations>.
+pub(crate) fn owner_tag(name: &str) -> Result<Arc<str>, &'static str> {
+    if name.is_empty()
+        || name.chars().count() > 512
+        || name.contains(['<', '>', '%', '&', '\\', '?', '/'])
+    {
+        return Err(r"no tag has this name: use 1 to 512 characters without <>%&\?/");
+    }
+    Ok(Arc::from(name))
 }
 
 pub(crate) fn speed(factor: &str) -> Result<f64, &'static str> {

@@ -73,6 +73,7 @@ fn saved_at(wall: Timestamp, event_type: &str) -> SavedState {
         warm_up_until: None,
         vm_name: Some("web_0".into()),
         metadata_name: None,
+        owner: None,
         vm_id: None,
         journal: SavedJournal::default(),
         events: tracker.events(now),

@@ -55,6 +55,7 @@ pub(crate) fn settings(imds: &str) -> Config {
         otlp: None,
         alertmanagers: Vec::new(),
         textfile: None,
+        owner_tag: None,
         // The tests may run on a VM of Hyper-V.
         kvp_pool_file: Some("no/such/file".into()),
     }

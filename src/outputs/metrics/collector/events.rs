@@ -180,6 +180,7 @@ fn alerts<'a>(own: &'a [Judged<'_>]) -> Family<'a> {
                 alert.rule.name.into(),
                 alert.rule.severity.as_str().into(),
             ];
+            let values = values.into_iter().chain(alert.owner.map(Cow::from));
             (values, !matches!(alert.state, AlertState::Obsolete(_)))
         })
     });

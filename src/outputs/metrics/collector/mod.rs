@@ -181,7 +181,7 @@ impl Scrape {
         let info = self.snapshot.identity.as_ref().map(|identity| {
             let values = [
                 vm_name.unwrap_or(&identity.name),
-                &identity.computer_name,
+                &*identity.computer_name,
                 &identity.vm_id,
                 &identity.scale_set,
                 &identity.vm_size,
@@ -190,7 +190,8 @@ impl Scrape {
                 &identity.resource_group,
                 &identity.subscription_id,
             ];
-            (values.map(label_value), true)
+            let owner = self.snapshot.owner.as_deref();
+            (values.into_iter().chain(owner).map(label_value), true)
         });
         Family::new(&catalog::VM_INFO, info)
     }

@@ -75,6 +75,7 @@ impl Exporter {
             warm_up_until: None,
             vm_name: None,
             metadata_name: None,
+            owner: None,
             vm_id: Some("a-vm".to_owned()),
             journal: SavedJournal {
                 id: Arc::clone(&self.journal.id),
