@@ -28,7 +28,7 @@ COVERAGE = {
     "2": ("report", p.CALM), "3": ("warming up", p.BLIND), "4": ("warming up", p.BLIND), "5": ("not a target", p.BLIND),
 }
 COUNT = p.thresholds((None, p.CALM), (1, p.NOTICE))
-NONE, NOT_STARTED = "none reported", "no VM reports a started event"
+NONE, NOT_STARTED = "none reported", "no started event reported"
 # What is said about the exporters, by the value of `queries.state`.
 SAYS = {
     "0": "not all exporters report: see Coverage", "2": "the selection has no target", "3": "no exporter in this job or cluster",
@@ -50,7 +50,7 @@ def starts_in(selection: str) -> str:
 def events() -> list[p.Panel]:
     own = f"max by ({q.EVENT}) ({q.PRIORITY}{{{q.EVENTS}}})"
     lately = f"max by ({q.EVENT}) (last_over_time({q.PRIORITY}{{{q.EVENTS}}}{q.LATELY}))"
-    silent = f"{lately} > {q.NEAR} unless on ({q.EVENT}) ({q.IS_OPEN} or {q.SEEN_TO_END})"
+    silent = f"{lately} > {q.NEAR} unless on ({q.EVENT}) (azure_scheduled_event_open or {q.SEEN_TO_END})"
     begun = f"{own} > {q.BEGUN} and on ({q.EVENT}) {q.IS_OPEN}"
     left = f"clamp_min(min by ({q.EVENT}) (azure_scheduled_event_not_before_timestamp_seconds) - time(), 0)"
     following = f"topk(1, {own} > 0 < {q.BEGUN})"
@@ -112,7 +112,7 @@ def counts() -> list[p.Panel]:
         p.stat(
             "Coverage",
             "How many exporters report: Prometheus scrapes them, they can read the metadata service, and they are not warming up. "
-            "The others, by reason. A selection of scale sets and types does not apply.", (20, 0, 4, 6),
+            "The others, by reason. A selection of scale sets, owners and types does not apply.", (20, 0, 4, 6),
             [(f'count_values("coverage", {q.coverage()})', "{{coverage}}")], text="value_and_name", empty="no exporter",
             overrides=[
                 p.override(value, displayName=text, color=p.fixed(colour)) for value, (text, colour) in COVERAGE.items()
@@ -155,7 +155,7 @@ def neighbours(y: int) -> p.Panel:
     hit = f"last_over_time({host}{q.LATELY}) and on ({q.VM}) last_over_time({q.PRIORITY}{q.SELECTED}{q.LATELY}) > 0"
     return p.table(
         "VMs on the hosts of these events",
-        "The VMs that share their physical host with a VM of an open event, and that VM. Only VMs that know their host are here. It is not known whether a live migration renews the name. A selection of scale sets and types does not apply.",
+        "The VMs that share their physical host with a VM of an open event, and that VM. Only VMs that know their host are here. It is not known whether a live migration renews the name. A selection of scale sets, owners and types does not apply.",
         (0, y, 24, 7), [f"group by ({q.VM},vm_name,physical_host) ({vms} and on (cluster,physical_host) ({hit}))"],
         columns={
             "vm_name": ("VM", {"custom__minWidth": 255}), "Value": ("Value", p.HIDDEN),

@@ -10,7 +10,6 @@ import parts as p
 import queries as q
 
 TYPED = f"{q.EVENT},event_type"
-OF_VM = f"{q.VM},event_id,event_type"
 NO_ROWS = "no rows"
 # Minimum notice in Azure's documentation.
 PROMISED = {"Freeze": 900, "Reboot": 900, "Redeploy": 600, "Preempt": 30, "Terminate": 300}
@@ -29,13 +28,12 @@ def over_range(operator: str, metric: str, over: str = "[$__range]") -> str:
 # Events that began or were due within the hour. A VM that is down in its event does not report that it has started.
 CANCELLED = f'last_over_time(azure_scheduled_event_ended_timestamp_seconds{{{q.CLUSTER},outcome="cancelled"}}[$__range])'
 BEGAN = f"{over_range('max', 'priority')} > {q.NEAR} unless on ({q.EVENT}) {CANCELLED}"
-IN_SCALE_SET = BEGAN.replace("{cluster", '{vm_scale_set!="",cluster', 1)
 
 
 def lost(over: str = "[$__range]") -> str:
     """The interruptions that the VMs measured on themselves."""
     series = f"azure_scheduled_event_observed_interruption_seconds{OWN}{over}"
-    return f"max by ({OF_VM}) (max_over_time({series})) and on ({q.VM}, event_id) {over_range('last', 'priority', over)}"
+    return f"max by ({q.VM},event_id,event_type) (max_over_time({series})) and on ({q.VM}, event_id) {over_range('last', 'priority', over)}"
 
 
 def headline() -> list[p.Panel]:
@@ -77,8 +75,7 @@ def total(x: int, title: str, description: str, expr: str, **more: Any) -> p.Pan
 def per_day(y: int) -> list[p.Panel]:
     # A point is at the start of its day and counts the next 24 hours, so today's point exists before the day ends.
     day = "[1d] offset -1d"
-    seen = f'min by ({OF_VM}) (min_over_time(azure_scheduled_event_first_seen_timestamp_seconds{OWN}{day}))'
-    today = f"{seen} >= time() < time() + 86400"
+    today = f"min_over_time(azure_scheduled_event_first_seen_timestamp_seconds{OWN}{day}) >= time() < time() + 86400"
     return [
         bars(
             (0, y, 12, 9), "Events per day", "Events by the day (UTC) on which they were first seen, each once.",
@@ -133,7 +130,7 @@ def by_type(y: int) -> p.Panel:
 def risk(y: int) -> list[p.Panel]:
     of = "cluster, vm_scale_set"
     size = f'count by ({of}) (group by ({q.VM}, vm_scale_set) (last_over_time(azure_scheduled_events_vm_info{{{q.CLUSTER},vm_scale_set!=""}}[1h])))'
-    hit = f"group by ({q.VM}, event_id, vm_scale_set) ({IN_SCALE_SET})"
+    hit = f"group by ({q.VM}, event_id, vm_scale_set) (" + BEGAN.replace("{cluster", '{vm_scale_set!="",cluster', 1) + ")"
     return [
         p.table(
             "Scale sets at risk",

@@ -176,7 +176,7 @@ def variables(*, one_vm: bool = False) -> list[dict[str, Any]]:
     """What to select of the exporters, and of the VMs that had an event, such as an evicted one."""
     info = "azure_scheduled_events_vm_info"
     chosen = JOB
-    of = f"{{{chosen}}}" if one_vm else f'{{{chosen}, vm_scale_set=~"$scale_set"}}'
+    of = f"{{{chosen}}}" if one_vm else f'{{{chosen}, vm_scale_set=~"$scale_set",owner=~"$owner"}}'
     known = f"last_over_time({info}{of}[15m]) or on (cluster, instance) last_over_time({PRIORITY}{of}[$__range])"
     cluster = query_variable("cluster", "Cluster", f"label_values({info}, cluster)", multi=not one_vm)
     # All are the jobs of exporters, because `up` has other jobs, too.
@@ -190,8 +190,9 @@ def variables(*, one_vm: bool = False) -> list[dict[str, Any]]:
         return [cluster, job, vm]
     both = f'{{__name__=~"{info}|{PRIORITY}", {chosen}}}'
     scale_set = query_variable("scale_set", "Scale set", f"label_values({both}, vm_scale_set)")
+    owner = query_variable("owner", "Owner", f"label_values({both}, owner)")
     event_type = query_variable("event_type", "Type", f"label_values({PRIORITY}{{{chosen}}}, event_type)")
-    return [cluster, job, scale_set, vm, event_type]
+    return [cluster, job, scale_set, owner, vm, event_type]
 
 
 # Links. A dashboard inherits what is selected of clusters and jobs, and never a VM.

@@ -6,7 +6,7 @@ CLUSTER = 'cluster=~"$cluster"'
 JOB = f'{CLUSTER},job=~"$job"'
 TARGET = f'{JOB},instance=~"$instance"'
 SELECTED = f"{{{TARGET}}}"
-EVENTS = f'{TARGET},vm_scale_set=~"$scale_set",event_type=~"$event_type"'
+EVENTS = f'{TARGET},vm_scale_set=~"$scale_set",owner=~"$owner",event_type=~"$event_type"'
 
 # The order of each open event of each VM: more than BEGUN if it has started, more than NEAR if it can start within the
 # hour, 0 after the end. The rest above these is the severity: 3 is critical.
@@ -14,8 +14,8 @@ PRIORITY = "azure_scheduled_event_priority"
 BEGUN, NEAR = 20, 10
 # A VM that stops has no series, so its last sample of 15 minutes counts.
 LATELY = "[15m]"
-IS_OPEN = "azure_scheduled_event_open == 1"
-SEEN_TO_END = f"last_over_time(azure_scheduled_event_open{LATELY}) == 0"
+IS_OPEN = "azure_scheduled_event_open==1"
+SEEN_TO_END = f"last_over_time(azure_scheduled_event_open{LATELY})==0"
 
 # For so long, a VM that is down in its Reboot or Redeploy is in its event.
 DOWN_FOR = "[4h]"
@@ -41,8 +41,8 @@ def pending(selection: str, than: int = 0) -> str:
 
 def with_words(events: str, word: str = "summary", within: str = LATELY) -> str:
     """Adds the newest words about each event."""
-    newest = f"topk by ({EVENT}) (1, last_over_time(azure_scheduled_event_message{within}))"
-    return f"({events}) * on ({EVENT}) group_left ({word}) {newest} ^ 0"
+    newest = f"topk by({EVENT})(1,last_over_time(azure_scheduled_event_message{within}))"
+    return f"({events}) *on({EVENT})group_left({word}) {newest}^0"
 
 
 def down() -> str:

@@ -90,6 +90,10 @@ pub fn due_alerts(snapshot: &Snapshot, external: &Labels, now: Moment) -> Vec<Du
         .filter(|tracked| !is_left_to_others(tracked))
         .flat_map(|tracked| {
             let alerts = judge(tracked, now).alerts.into_iter();
+            // Other VMs of the event may still have the former owner: Alertmanager ends its alert when it is not sent again.
+            let alerts = alerts.filter(|alert| {
+                alert.owner == tracked.owner.as_deref() || tracked.names_only_this_vm()
+            });
             alerts.filter_map(|alert| {
                 let progress = progress(alert.state, tracked, now)?;
                 DueAlert::new(tracked, &alert, progress, external)

@@ -207,4 +207,27 @@ mod tests {
         assert_eq!(other["compute"]["vmScaleSetName"], "batch");
         assert_ne!(other["compute"]["vmId"], one["compute"]["vmId"]);
     }
+
+    #[test]
+    fn tags_and_zone_are_those_of_all_vms() {
+        let mut vm = Vm::new(Some("batch_0"), None, OsType::Linux);
+        let compute = |vm: &Vm| vm.instance_document()["compute"].clone();
+        assert_eq!(compute(&vm)["tagsList"], json!([]));
+        assert_eq!(
+            (&compute(&vm)["tags"], &compute(&vm)["zone"]),
+            (&json!(""), &json!("1"))
+        );
+        vm.tags = [("team", "shop"), ("env", "test")]
+            .map(|(name, value)| (name.into(), value.into()))
+            .into();
+        vm.zone = "3".into();
+        for vm in [&vm, &vm.neighbour("batch_1")] {
+            let list = json!([{"name": "env", "value": "test"}, {"name": "team", "value": "shop"}]);
+            assert_eq!(compute(vm)["tagsList"], list);
+            assert_eq!(
+                (&compute(vm)["tags"], &compute(vm)["zone"]),
+                (&json!("env:test;team:shop"), &json!("3"))
+            );
+        }
+    }
 }

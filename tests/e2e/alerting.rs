@@ -198,6 +198,88 @@ async fn preempt_by_push_and_by_prometheus_notifies_once() {
     preempted(Some(&prometheus_2()), &old_alertmanager(), true).await;
 }
 
+/// An event of the VMs of two teams, and one of the first VM alone. Then its team changes. Each team is notified of each of
+/// its events once, at its own receiver.
+async fn owned(prometheus: Option<&Path>, alertmanager: &Path) {
+    const BOTH: &str = "11111111-52DA-4F6E-9C38-A40D7E91B265";
+    const FIRST: &str = "22222222-52DA-4F6E-9C38-A40D7E91B265";
+    let cloud = Cloud::start(alertmanager).await;
+    let folder = cloud.folder.path();
+    let other_azure = Exporter::simulator(folder, &["--vm.name=web_1"]).await;
+    cloud
+        .azure
+        .play(json!({ "tags": { "team": "shop" } }))
+        .await;
+    other_azure
+        .play(json!({ "tags": { "team": "search" } }))
+        .await;
+    let push = cloud.push_flag();
+    let mut flags = vec!["--vm.owner-tag=Team"];
+    flags.extend(prometheus.is_none().then_some(&*push));
+    let first = cloud.vm("web_0", &flags).await;
+    let other = Exporter::of_vm(&other_azure, "web_1", &flags, &[], folder).await;
+    let mut prometheus = match prometheus {
+        Some(program) => Some(cloud.prometheus(program, 2, &[&first, &other]).await),
+        None => None,
+    };
+    let reboot = |id: &str, vms: &[&str]| json!({ "event_id": id, "event_type": "Reboot", "notice": "30m", "resources": vms });
+    let both = reboot(BOTH, &["web_0", "web_1"]);
+    let events = json!({ "events": [both, reboot(FIRST, &["web_0"])] });
+    cloud.azure.play(events).await;
+    other_azure.play(json!({ "events": [both] })).await;
+    cloud.alertmanager.until_notified("firing", 3).await;
+
+    let address = format!("--web.listen-address={}", first.address);
+    drop(first);
+    cloud
+        .azure
+        .play(json!({ "tags": { "team": "search" } }))
+        .await;
+    flags.push(&address);
+    let _first = cloud.vm("web_0", &flags).await;
+    cloud.alertmanager.until_notified("firing", 4).await;
+    // Other VMs may still have the former owner: the end of a pushed alert about several is not pushed.
+    let resolved = if prometheus.is_some() {
+        &[BOTH, FIRST][..]
+    } else {
+        &[FIRST]
+    };
+    cloud
+        .alertmanager
+        .until_notified("resolved", resolved.len())
+        .await;
+    if let Some(prometheus) = &mut prometheus {
+        prometheus.until_evaluated().await;
+    }
+    cloud.alertmanager.until_flushed().await;
+    let notified = |status| {
+        let notifications = cloud.alertmanager.webhook.of_events(status).into_iter();
+        let mut notified: Vec<_> = notifications.map(|it| (it.receiver, it.event_id)).collect();
+        notified.sort();
+        notified
+    };
+    let of = |receiver: &str, ids: &[&str]| {
+        let ids = ids.iter().map(|id| (receiver.to_owned(), (*id).to_owned()));
+        ids.collect::<Vec<_>>()
+    };
+    let pager = of("pager-and-chat", &[BOTH, FIRST]);
+    assert_eq!(
+        notified("firing"),
+        [pager, of("shop", &[BOTH, FIRST])].concat()
+    );
+    assert_eq!(notified("resolved"), of("shop", resolved));
+}
+
+#[tokio::test]
+async fn owner_of_each_vm_is_notified_once_by_prometheus_also_if_it_changes() {
+    owned(Some(&prometheus_3()), &new_alertmanager()).await;
+}
+
+#[tokio::test]
+async fn owner_of_each_vm_is_notified_once_by_the_push_also_if_it_changes() {
+    owned(None, &old_alertmanager()).await;
+}
+
 /// Alertmanager's own TLS server asks for the certificate.
 #[tokio::test]
 async fn alertmanager_that_asks_for_a_certificate_gets_the_alert_of_the_exporter_that_has_one() {

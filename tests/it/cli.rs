@@ -99,6 +99,9 @@ const REFUSED: &str = r#"
     URL LABEL=cluster= => "cluster=" has an empty value
     URL LABEL==a => "=a" has no name
     URL LABEL=event_id=a => "event_id=a" has a reserved name
+    URL LABEL=owner=a --vm.owner-tag=team => --alertmanager.external-label: owner is the label of --vm.owner-tag
+    --vm.owner-tag= => no tag has this name
+    --vm.owner-tag=a/b => no tag has this name
     URL LABEL=__name__=a => "__name__=a" has a reserved name
     URL LABEL=cluster=a␇ => has control characters
     URL LABEL=cl␇uster=a => has control characters

@@ -1,9 +1,16 @@
 //! The identity of this VM, from instance metadata.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+use azure_scheduled_events_exporter::{
+    Identity,
+    engine::{EngineConfig, Input},
+    time::{Moment, Timestamp},
+};
 
 use crate::support::{
     DEADLINE, FakeImds, Reply, ask_until, client_of,
+    driven_engine::{DrivenEngine, config},
     exporter::{Exporter, Metrics, settings},
     process::{self, Process, page},
 };
@@ -154,4 +161,41 @@ async fn an_event_that_turns_out_to_be_of_another_vm_is_logged_so() {
     imds.identity(Reply::ok(r#"{"name":"Role_IN_1"}"#));
     let line = exporter.says("transition=amended").await;
     assert!(line.contains("scope=other"), "{line}");
+}
+
+#[test]
+fn the_owner_survives_a_restart_of_the_same_vm_with_the_same_tag_alone() {
+    let now = Moment::new(Timestamp::UNIX_EPOCH, Duration::from_secs(5));
+    let identified = |vm_id: &str, owner: Option<&str>| Input::Identified {
+        result: Ok(Identity {
+            name: "web_0".to_owned(),
+            vm_id: vm_id.to_owned(),
+            owner: owner.map(str::to_owned),
+            ..Identity::default()
+        }),
+        took: Duration::ZERO,
+    };
+    let mut vm = DrivenEngine::new(config(Some("web_0"), 0), None, now);
+    vm.handle(identified("a-vm", Some("shop")));
+    let saved = vm.saved.clone();
+    let mut restarted = |tag: Option<&str>| {
+        vm.saved.clone_from(&saved);
+        let owner_tag = tag.map(Arc::from);
+        vm.restart(
+            EngineConfig {
+                owner_tag,
+                ..config(Some("web_0"), 0)
+            },
+            now,
+        );
+        vm.published.owner.as_deref().map(str::to_owned)
+    };
+    assert_eq!(restarted(None), None);
+    assert_eq!(restarted(Some("department")), None);
+    assert_eq!(restarted(Some("team")).as_deref(), Some("shop"));
+    vm.handle(identified("a-vm", None));
+    assert_eq!(vm.published.owner.as_deref(), Some("shop"));
+    // The disk was cloned.
+    vm.handle(identified("another-vm", None));
+    assert_eq!(vm.published.owner, None);
 }

@@ -115,8 +115,10 @@ def inhibition_of_down_alerts(manager: Alertmanager, receiver: str) -> None:
 
 
 def stuck_reaches_the_pager(manager: Alertmanager) -> None:
-    """A VM that does not come back is paged while its Reboot fires, and its warning adds nothing."""
+    """A VM that does not come back is paged while its Reboot fires, and its warning adds nothing, but to another owner."""
     manager.post(event("Reboot", "critical", "S1"), event("Stuck", "warning", "S1"), event("Stuck", "critical", "S1"))
+    manager.post(event("Stuck", "warning", "S1", owner="shop"))
+    manager.notifies("shop", event_id="S1")
     stuck = {"alertname": "AzureScheduledEventStuck", "event_id": "S1"}
     manager.notifies("pager-and-chat", **stuck)
     time.sleep(QUIET)

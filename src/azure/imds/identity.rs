@@ -324,6 +324,65 @@ mod tests {
     }
 
     #[test]
+    fn owner_is_the_value_of_the_tag_whatever_its_case_and_characters() {
+        let long = "x".repeat(300);
+        for (tags, expected) in [
+            (
+                serde_json::json!([{"name": "env", "value": "a"}, {"name": "TEAM É", "value": " shop; \"1\" "}]),
+                Some(" shop; \"1\" "),
+            ),
+            (
+                serde_json::json!([{"name": "team é", "value": long}]),
+                Some(&long[..256]),
+            ),
+            (
+                serde_json::json!([{"name": "team é", "value": "a\nb"}, {"name": "Team É", "value": "c"}]),
+                Some("a b"),
+            ),
+            (
+                serde_json::json!([{"name": "team", "value": "a"}, {"value": "b"}, 7, {"name": "Team É", "value": null}]),
+                Some(""),
+            ),
+            (serde_json::json!([]), Some("")),
+            (serde_json::json!("team é:shop"), None),
+            (Value::Null, None),
+        ] {
+            let body = serde_json::json!({"name": "vm1", "tagsList": tags}).to_string();
+            let identity = parse(body.as_bytes(), Some("Team é")).unwrap();
+            assert_eq!(identity.owner.as_deref(), expected, "{tags}");
+            assert_eq!(parse(body.as_bytes(), None).unwrap().owner, None);
+        }
+    }
+
+    #[test]
+    fn an_answer_without_tags_is_partial_and_keeps_the_owner() {
+        let compute = |tags: Value| {
+            let mut compute = serde_json::json!({
+                "name": "web_0", "vmId": "9e7a", "vmSize": "D4", "location": "westeurope", "zone": "",
+                "subscriptionId": "5d1c", "resourceGroupName": "shop", "resourceId": "x",
+                "vmScaleSetName": "", "osProfile": {"computerName": "web0"},
+            });
+            compute["tagsList"] = tags;
+            compute.to_string()
+        };
+        let read = |tags| parse(compute(tags).as_bytes(), Some("team")).unwrap();
+        let known = read(serde_json::json!([{"name": "team", "value": "shop"}]));
+        assert!(!known.is_partial);
+        let later = read(Value::Null);
+        assert!(later.is_partial);
+        assert!(
+            !parse(compute(Value::Null).as_bytes(), None)
+                .unwrap()
+                .is_partial
+        );
+        assert_eq!(known.updated(later).owner.as_deref(), Some("shop"));
+        assert_eq!(
+            known.updated(read(serde_json::json!([]))).owner.as_deref(),
+            Some("")
+        );
+    }
+
+    #[test]
     fn a_response_without_a_name_is_an_error() {
         for body in ["{}", r#"{"name":""}"#, r#"{"name":7}"#, "[]", "null"] {
             let error = parse(body.as_bytes(), None).unwrap_err();

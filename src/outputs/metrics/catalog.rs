@@ -68,7 +68,7 @@ catalog! {
         "Longest interruption of this VM during the event, as measured by this exporter. Absent until measured.";
     EVENT_OPEN = "azure_scheduled_event_open", Gauge, "", &["event_id"],
         "1 if the last document lists the event of this VM, 0 if a document no longer does, or no longer names this VM. Absent if that is not known, as after a failed poll.";
-    EVENT_PRIORITY = "azure_scheduled_event_priority", Gauge, "", &["event_id", "event_type", "vm_name", "vm_scale_set"],
+    EVENT_PRIORITY = "azure_scheduled_event_priority", Gauge, "", &["event_id", "event_type", "vm_name", "vm_scale_set", "owner"],
         "Order of the open events of this VM, without advisories, highest first: started ones, those within the hour by severity, the others by time. 0 after the end.";
     EVENT_RESOURCE_INFO = "azure_scheduled_event_resource_info", Gauge, "", &["event_id", "resource"],
         "1 for each VM that an event names. Requires --metrics.resources.";

@@ -194,7 +194,14 @@ fn config(webhook: &str, waits: &[(&str, &str)]) -> String {
     );
     config = config.replacen("  routes:\n", &barrier, 1);
     config.push_str("\nreceivers:\n  - name: nobody\n");
-    for receiver in ["mail", "chat", "pager-and-chat", AUTOMATION, BARRIER] {
+    for receiver in [
+        "mail",
+        "chat",
+        "pager-and-chat",
+        "shop",
+        AUTOMATION,
+        BARRIER,
+    ] {
         writeln!(
             config,
             "  - name: {receiver}\n    webhook_configs: [{{ url: 'http://{webhook}/' }}]"

@@ -16,7 +16,7 @@ use crate::support::{
     simulated_vm::{SimulatedVm, at},
 };
 
-/// By event, type, source, name and severity.
+/// By event, type, source, name, severity and owner.
 pub(super) fn of(vm: &SimulatedVm) -> BTreeMap<String, String> {
     let json = vm.whole_json();
     let events = json["events"].as_array().unwrap();
@@ -33,7 +33,7 @@ pub(super) fn of(vm: &SimulatedVm) -> BTreeMap<String, String> {
         };
         // The quoted values of the labels.
         let values: Vec<_> = rest.split('"').skip(1).step_by(2).collect();
-        let [id, event_type, source, name, severity] = values[..] else {
+        let [id, event_type, source, name, severity, ref owner @ ..] = values[..] else {
             panic!("{line}")
         };
         let event = events.iter().find(|event| event["EventId"] == id).unwrap();
@@ -46,7 +46,8 @@ pub(super) fn of(vm: &SimulatedVm) -> BTreeMap<String, String> {
         };
         let id = short_id(id);
         let name = name.trim_start_matches("AzureScheduledEvent");
-        let key = format!("{id} {event_type} {source} {name} {severity}");
+        let owner: String = owner.iter().map(|owner| format!(" of {owner}")).collect();
+        let key = format!("{id} {event_type} {source} {name} {severity}{owner}");
         alerts.insert(key, state.to_owned());
     }
     alerts
@@ -77,7 +78,7 @@ pub(super) fn words(vm: &SimulatedVm) -> BTreeMap<String, String> {
     words
 }
 
-/// What an Alertmanager is sent, by place, event and name.
+/// What an Alertmanager is sent, by place, event, name and owner.
 pub(super) fn pushed(vm: &SimulatedVm) -> BTreeMap<String, String> {
     let due = due_alerts(&vm.published, &BTreeMap::new(), vm.now);
     let alerts = due.iter().zip(1..).map(|(alert, place)| {
@@ -86,13 +87,15 @@ pub(super) fn pushed(vm: &SimulatedVm) -> BTreeMap<String, String> {
         let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
         let (id, name) = (text(&labels["event_id"]), text(&labels["alertname"]));
         let name = name.trim_start_matches("AzureScheduledEvent");
+        let owner = labels["owner"].as_str();
+        let owner = owner.map_or_else(String::new, |owner| format!(" of {owner}"));
         let ends_at = Timestamp::parse(&text(&alert["endsAt"])).unwrap();
         let left = ends_at.as_unix_seconds() - vm.now.wall.as_unix_seconds();
         let has_advice = text(&texts["description"]).contains("To do: ");
         let advice = if has_advice { ", with advice" } else { "" };
         let summary = text(&texts["summary"]);
         (
-            format!("{place} {} {name}", short_id(&id)),
+            format!("{place} {} {name}{owner}", short_id(&id)),
             format!("{left:+} s{advice}: {summary}"),
         )
     });

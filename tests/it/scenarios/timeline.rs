@@ -58,6 +58,8 @@ pub(super) enum Stimulus {
     StartsAs(String),
     /// The physical host of the VM, as it is read from now on; `None` if it cannot be read.
     Host(Option<String>),
+    /// `None`: the answer of instance metadata lacks the tags.
+    Owner(Option<String>),
     Look,
 }
 
@@ -159,6 +161,8 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
         ["starts"] => Stimulus::Starts { rebooted: false },
         ["starts", name] => Stimulus::StartsAs(name.to_owned()),
         ["boots"] => Stimulus::Starts { rebooted: true },
+        ["owner"] => Stimulus::Owner(None),
+        ["owner", name] => Stimulus::Owner(Some(name.trim_matches('-').to_owned())),
         ["host"] => Stimulus::Host(None),
         ["host", name] => Stimulus::Host(Some(name.to_owned())),
         ["look"] => Stimulus::Look,

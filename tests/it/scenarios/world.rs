@@ -254,6 +254,16 @@ impl World {
                 self.start(0);
             }
             Stimulus::Host(host) => self.vm.host = host.as_deref().map(Arc::from),
+            Stimulus::Owner(owner) => {
+                let identity = Identity {
+                    name: "web_0".to_owned(),
+                    owner: owner.clone(),
+                    is_partial: owner.is_none(),
+                    ..Identity::default()
+                };
+                let (result, took) = (Ok(identity), Duration::ZERO);
+                self.handle(Input::Identified { result, took }, report);
+            }
             Stimulus::Policy(_) | Stimulus::View(_) | Stimulus::Interval(_) | Stimulus::Look => {}
         }
     }

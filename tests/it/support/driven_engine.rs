@@ -47,6 +47,7 @@ pub(crate) struct DrivenEngine {
 pub(crate) fn config(vm_name: Option<&str>, boot: u32) -> EngineConfig {
     EngineConfig {
         vm_name: vm_name.map(Into::into),
+        owner_tag: Some("team".into()),
         poll_interval: Duration::from_secs(1),
         boot_id: Some(boot.to_string()),
         is_persistent: true,

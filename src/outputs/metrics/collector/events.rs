@@ -218,6 +218,8 @@ fn priority<'a>(own: &'a [Judged<'_>], snapshot: &'a Snapshot) -> Family<'a> {
             label_value(vm_name),
             label_value(scale_set),
         ];
+        let owner = judgement.tracked.owner.as_deref();
+        let values = values.into_iter().chain(owner.map(Cow::from));
         (values, judgement.priority())
     });
     Family::new(&catalog::EVENT_PRIORITY, priority)
