@@ -252,22 +252,25 @@ async fn owned(prometheus: Option<&Path>, alertmanager: &Path) {
         prometheus.until_evaluated().await;
     }
     cloud.alertmanager.until_flushed().await;
-    let notified = |status| {
-        let notifications = cloud.alertmanager.webhook.of_events(status).into_iter();
-        let mut notified: Vec<_> = notifications.map(|it| (it.receiver, it.event_id)).collect();
-        notified.sort();
-        notified
-    };
-    let of = |receiver: &str, ids: &[&str]| {
-        let ids = ids.iter().map(|id| (receiver.to_owned(), (*id).to_owned()));
-        ids.collect::<Vec<_>>()
-    };
-    let pager = of("pager-and-chat", &[BOTH, FIRST]);
-    assert_eq!(
-        notified("firing"),
-        [pager, of("shop", &[BOTH, FIRST])].concat()
-    );
-    assert_eq!(notified("resolved"), of("shop", resolved));
+    let pager = of_receiver("pager-and-chat", &[BOTH, FIRST]);
+    let firing = [pager, of_receiver("shop", &[BOTH, FIRST])].concat();
+    assert_eq!(receivers(&cloud.alertmanager, "firing"), firing);
+    let ended = of_receiver("shop", resolved);
+    assert_eq!(receivers(&cloud.alertmanager, "resolved"), ended);
+}
+
+/// Receiver and event of each notification.
+fn receivers(alertmanager: &Alertmanager, status: &str) -> Vec<(String, String)> {
+    let notifications = alertmanager.webhook.of_events(status).into_iter();
+    let mut found: Vec<_> = notifications.map(|it| (it.receiver, it.event_id)).collect();
+    found.sort();
+    found
+}
+
+fn of_receiver(receiver: &str, ids: &[&str]) -> Vec<(String, String)> {
+    let ids = ids.iter();
+    ids.map(|id| (receiver.to_owned(), (*id).to_owned()))
+        .collect()
 }
 
 #[tokio::test]

@@ -333,7 +333,7 @@ mod tests {
             ),
             (
                 serde_json::json!([{"name": "team é", "value": long}]),
-                Some(&long[..256]),
+                long.get(..256),
             ),
             (
                 serde_json::json!([{"name": "team é", "value": "a\nb"}, {"name": "Team É", "value": "c"}]),

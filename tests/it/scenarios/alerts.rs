@@ -46,7 +46,8 @@ pub(super) fn of(vm: &SimulatedVm) -> BTreeMap<String, String> {
         };
         let id = short_id(id);
         let name = name.trim_start_matches("AzureScheduledEvent");
-        let owner: String = owner.iter().map(|owner| format!(" of {owner}")).collect();
+        let owner = owner.first().map(|owner| format!(" of {owner}"));
+        let owner = owner.unwrap_or_default();
         let key = format!("{id} {event_type} {source} {name} {severity}{owner}");
         alerts.insert(key, state.to_owned());
     }

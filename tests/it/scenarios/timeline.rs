@@ -3,7 +3,7 @@
 use std::{fs, path::Path, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    FailureReason, RequestError,
+    FailureReason, Identity, RequestError,
     approval::ApprovalPolicy,
     event::EventId,
     time::{Timestamp, parse_duration},
@@ -39,8 +39,8 @@ pub(super) enum Stimulus {
     /// The poll interval is that of the whole timeline.
     Interval(Duration),
     Nameless,
-    /// The name and the id of the VM; an error without a name.
-    Named(Result<[String; 2], RequestError>),
+    /// The answer of instance metadata.
+    Named(Result<Identity, RequestError>),
     Frozen {
         length: Duration,
         is_monotonic_stopped: bool,
@@ -58,8 +58,6 @@ pub(super) enum Stimulus {
     StartsAs(String),
     /// The physical host of the VM, as it is read from now on; `None` if it cannot be read.
     Host(Option<String>),
-    /// `None`: the answer of instance metadata lacks the tags.
-    Owner(Option<String>),
     Look,
 }
 
@@ -137,8 +135,11 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
         ["policy", ref words @ ..] => Stimulus::Policy(policy(words)?),
         ["interval", length] => Stimulus::Interval(parse_duration(length).ok()?),
         ["nameless"] => Stimulus::Nameless,
-        ["named", name] => Stimulus::Named(Ok([name.to_owned(), String::new()])),
-        ["named", name, id] => Stimulus::Named(Ok([name, id].map(str::to_owned))),
+        ["named", name] => Stimulus::Named(Ok(identity(name))),
+        ["named", name, id] => Stimulus::Named(Ok(Identity {
+            vm_id: id.to_owned(),
+            ..identity(name)
+        })),
         ["unnamed"] => Stimulus::Named(Err(timeout())),
         ["frozen", length, ref rest @ ..] => Stimulus::Frozen {
             length: parse_duration(length).ok()?,
@@ -161,8 +162,14 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
         ["starts"] => Stimulus::Starts { rebooted: false },
         ["starts", name] => Stimulus::StartsAs(name.to_owned()),
         ["boots"] => Stimulus::Starts { rebooted: true },
-        ["owner"] => Stimulus::Owner(None),
-        ["owner", name] => Stimulus::Owner(Some(name.trim_matches('-').to_owned())),
+        ["owner"] => Stimulus::Named(Ok(Identity {
+            is_partial: true,
+            ..identity("web_0")
+        })),
+        ["owner", owner] => Stimulus::Named(Ok(Identity {
+            owner: Some(owner.trim_matches('-').to_owned()),
+            ..identity("web_0")
+        })),
         ["host"] => Stimulus::Host(None),
         ["host", name] => Stimulus::Host(Some(name.to_owned())),
         ["look"] => Stimulus::Look,
@@ -283,4 +290,11 @@ fn event(entry: &str) -> Value {
         };
     }
     members.into()
+}
+
+fn identity(name: &str) -> Identity {
+    Identity {
+        name: name.to_owned(),
+        ..Identity::default()
+    }
 }

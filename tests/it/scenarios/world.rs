@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
 
 use azure_scheduled_events_exporter::{
-    Identity, RequestError,
+    RequestError,
     approval::ApprovalPolicy,
     document::{self, Answer},
     engine::Input,
@@ -223,12 +223,7 @@ impl World {
             }
             Stimulus::Nameless => assert_eq!(self.vm.published.vm_name, None),
             Stimulus::Named(result) => {
-                let identity = |[name, vm_id]: [String; 2]| Identity {
-                    name,
-                    vm_id,
-                    ..Identity::default()
-                };
-                let (result, took) = (result.clone().map(identity), Duration::ZERO);
+                let (result, took) = (result.clone(), Duration::ZERO);
                 self.handle(Input::Identified { result, took }, report);
             }
             Stimulus::Frozen {
@@ -254,16 +249,6 @@ impl World {
                 self.start(0);
             }
             Stimulus::Host(host) => self.vm.host = host.as_deref().map(Arc::from),
-            Stimulus::Owner(owner) => {
-                let identity = Identity {
-                    name: "web_0".to_owned(),
-                    owner: owner.clone(),
-                    is_partial: owner.is_none(),
-                    ..Identity::default()
-                };
-                let (result, took) = (Ok(identity), Duration::ZERO);
-                self.handle(Input::Identified { result, took }, report);
-            }
             Stimulus::Policy(_) | Stimulus::View(_) | Stimulus::Interval(_) | Stimulus::Look => {}
         }
     }
