@@ -40,7 +40,7 @@ pub(super) enum Stimulus {
     Interval(Duration),
     Nameless,
     /// The answer of instance metadata.
-    Named(Result<Identity, RequestError>),
+    Named(Result<Box<Identity>, RequestError>),
     Frozen {
         length: Duration,
         is_monotonic_stopped: bool,
@@ -135,11 +135,9 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
         ["policy", ref words @ ..] => Stimulus::Policy(policy(words)?),
         ["interval", length] => Stimulus::Interval(parse_duration(length).ok()?),
         ["nameless"] => Stimulus::Nameless,
-        ["named", name] => Stimulus::Named(Ok(identity(name))),
-        ["named", name, id] => Stimulus::Named(Ok(Identity {
-            vm_id: id.to_owned(),
-            ..identity(name)
-        })),
+        ["named", name] => named(name, "", None),
+        ["named", name, id] => named(name, id, None),
+        ["owner", owner] => named("web_0", "", Some(owner)),
         ["unnamed"] => Stimulus::Named(Err(timeout())),
         ["frozen", length, ref rest @ ..] => Stimulus::Frozen {
             length: parse_duration(length).ok()?,
@@ -162,14 +160,6 @@ fn stimulus(words: &[&str], entries: &[String]) -> Option<Stimulus> {
         ["starts"] => Stimulus::Starts { rebooted: false },
         ["starts", name] => Stimulus::StartsAs(name.to_owned()),
         ["boots"] => Stimulus::Starts { rebooted: true },
-        ["owner"] => Stimulus::Named(Ok(Identity {
-            is_partial: true,
-            ..identity("web_0")
-        })),
-        ["owner", owner] => Stimulus::Named(Ok(Identity {
-            owner: Some(owner.trim_matches('-').to_owned()),
-            ..identity("web_0")
-        })),
         ["host"] => Stimulus::Host(None),
         ["host", name] => Stimulus::Host(Some(name.to_owned())),
         ["look"] => Stimulus::Look,
@@ -292,9 +282,11 @@ fn event(entry: &str) -> Value {
     members.into()
 }
 
-fn identity(name: &str) -> Identity {
-    Identity {
+fn named(name: &str, vm_id: &str, owner: Option<&str>) -> Stimulus {
+    Stimulus::Named(Ok(Box::new(Identity {
         name: name.to_owned(),
+        vm_id: vm_id.to_owned(),
+        owner: owner.map(|owner| owner.trim_matches('-').to_owned()),
         ..Identity::default()
-    }
+    })))
 }

@@ -223,7 +223,8 @@ impl World {
             }
             Stimulus::Nameless => assert_eq!(self.vm.published.vm_name, None),
             Stimulus::Named(result) => {
-                let (result, took) = (result.clone(), Duration::ZERO);
+                let result = result.clone().map(|identity| *identity);
+                let took = Duration::ZERO;
                 self.handle(Input::Identified { result, took }, report);
             }
             Stimulus::Frozen {
