@@ -1,8 +1,8 @@
 //! All alerts that a receiver is to have, as a function of a snapshot and the time. Pure.
 //!
 //! An alert has the labels `alertname`, `severity`, `event_id`, `event_type` and `event_source`, `owner` if the VM has one
-//! (`--vm.owner-tag`), those of `--alertmanager.external-label`, and no others. The reporting VM, the status and the remaining time are in the
-//! annotations: a changed label would be a new alert.
+//! (`--vm.owner-tag`), those of `--alertmanager.external-label`, and no others. The reporting VM, the status and the
+//! remaining time are in the annotations: a changed label would be a new alert.
 //!
 //! | | `endsAt` |
 //! |---|---|

@@ -149,7 +149,7 @@ catalog! {
     UP = "azure_scheduled_events_up", Gauge, "", &[],
         "1 if the last poll of the events succeeded, and the next one is not overdue by more than 30 seconds.";
     VM_INFO = "azure_scheduled_events_vm_info", Gauge, "", &["vm_name", "computer_name", "vm_id", "vm_scale_set", "vm_size", "location", "zone", "resource_group", "subscription_id", "owner"],
-        "1, with the identity of this VM as labels, the owner with --vm.owner-tag alone. Absent until the instance metadata has been read.";
+        "1, with the identity of this VM as labels; owner only with --vm.owner-tag. Absent until the instance metadata has been read.";
     VM_NAME_MISMATCH = "azure_scheduled_events_vm_name_mismatch", Gauge, "", &[],
         "1 if --vm.name differs from the name in instance metadata: nothing is approved. Absent until they have been read.";
     WARMING_UP = "azure_scheduled_events_warming_up", Gauge, "", &[],
