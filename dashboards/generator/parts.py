@@ -225,18 +225,13 @@ def _trace_cell(kind: str, more: dict[str, str]) -> dict[str, Any]:
     panes = urllib.parse.quote(json.dumps({"t": pane}, separators=(",", ":")), safe=":,")
     panes = panes.replace("SOURCE", f"${{{kind}}}").replace("TRACE", "${__data.fields.Trace}")
     link = {"title": "Trace of event ${__data.fields.Event}", "url": f"/explore?schemaVersion=1&panes={panes}"}
-    return {
-        "links": [link],
-        "mappings": [{"type": "regex", "options": {"pattern": ".+", "result": {"text": "trace", "index": 0}}}],
-        "custom__width": 65,
-    }
+    mapping = {"type": "regex", "options": {"pattern": ".+", "result": {"text": "trace", "index": 0}}}
+    return {"links": [link], "mappings": [mapping], "custom__width": 65}
 
 
+PANELS = {"stat": "Stat", "state-timeline": "State timeline", "table": "Table", "timeseries": "Time series"}
 # Title, time range and refresh interval.
-BOARDS = {
-    "azse-fleet": ("Fleet", "now-6h", "15s"), "azse-vm": ("VM", "now-6h", "15s"),
-    "azse-history": ("History", "now-7d", "5m"),
-}
+BOARDS = {"azse-fleet": ("Fleet", "now-6h", "15s"), "azse-vm": ("VM", "now-6h", "15s"), "azse-history": ("History", "now-7d", "5m")}
 
 
 def board_links(uid: str) -> list[dict[str, Any]]:
@@ -255,9 +250,13 @@ def dashboard(
     uid: str, description: str, variables: list[Panel], panels: list[Panel], annotations: tuple[Panel, ...] = ()
 ) -> dict[str, Any]:
     title, since, refresh = BOARDS[uid]
-    for number, each in enumerate((one for panel in panels for one in (panel, *panel.get("panels", ()))), start=1):
+    nested = [one for panel in panels for one in (panel, *panel.get("panels", ()))]
+    for number, each in enumerate(nested, start=1):
         each["id"] = number
+    used = [("panel", kind, PANELS[kind], GRAFANA) for kind in sorted({each["type"] for each in nested} - {"row"})]
+    used += [("grafana", "grafana", "Grafana", GRAFANA), ("datasource", "prometheus", "Prometheus", "1.0.0")]
     return {
+        "__requires": [dict(zip(("type", "id", "name", "version"), each, strict=True)) for each in used],
         "annotations": {"list": annotations}, "description": description, "editable": False, "graphTooltip": 1,
         "links": board_links(uid), "panels": panels, "refresh": refresh, "schemaVersion": SCHEMA,
         "tags": ["azure", "azure-scheduled-events", "maintenance"],
