@@ -59,11 +59,8 @@ class Event:
         summary = f"{self.type} of {len(self.vms)} VMs {'in progress since' if self.started else 'at'} 12:34 UTC"
         description = "Where, what, when, duration, what to do. " * 12 + self.id
         words = f'{head},summary="{summary}",description="{description}"'
-        yield (
-            f"azure_scheduled_event_message{{{words}}}",
-            self.ended or self.started or self.first_seen,
-            self.first_seen,
-        )
+        since = self.ended or self.started or self.first_seen
+        yield f"azure_scheduled_event_message{{{words}}}", since, self.first_seen
         times = {"first_seen": self.first_seen, "not_before": self.not_before, "started": self.started}
         for name, value in times.items():
             if value:

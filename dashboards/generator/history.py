@@ -198,11 +198,13 @@ def unannounced(y: int) -> p.Panel:
 
 
 def evictions(y: int) -> p.Panel:
-    evicted = over_range("last", "priority").replace("{", '{event_type="Preempt",', 1)
-    info = f"topk by ({q.VM}) (1, last_over_time(azure_scheduled_events_vm_info{{{q.TARGET}}}[$__range]))"
+    evicted = f'last_over_time({q.PRIORITY}{{{q.TARGET},vm_scale_set=~"$scale_set",owner=~"$owner",event_type="Preempt"}}[$__range])'
+    info = "azure_scheduled_events_vm_info"
+    # A resized VM has a series for each size. Its last hour shows the last one; what no hour shows has any of its series.
+    last = f"topk by ({q.VM}) (1, max_over_time(timestamp({info})[$__range:1h]) or last_over_time({info}{{{q.CLUSTER}}}[$__range]))"
     return p.table(
         "Evictions by size and region", "Announced evictions of the selected Spot VMs, by the last size and region of each VM.",
-        (12, y, 12, 8), [f"count by (vm_size, location) (group by ({q.VM}, event_id) ({evicted}) * on ({q.VM}) group_left (vm_size, location) {info})"],
+        (12, y, 12, 8), [f"count by (vm_size, location) (group by ({q.VM}, event_id) ({evicted}) * on ({q.VM}) group_left (vm_size, location) {last})"],
         columns={"vm_size": ("Size", {}), "location": ("Region", {}), "Value": ("Evictions", COUNT)}, sort="Value", empty=NO_ROWS,
     )
 

@@ -25,6 +25,7 @@ class Vm:
     gone: float = FOREVER  # it leaves service discovery
     advice: int = 0
     paused: float = FOREVER  # for four seconds, unannounced
+    resized: float = FOREVER  # from D2s to D4s
     job: str = "azure-scheduled-events"
     host: str = ""
     owner: str = ""
@@ -101,8 +102,10 @@ class World:
         out['up{job="node",instance="node"}'] = [1] * len(times)
         for vm in self.vms:
             out[f"up{{{vm.target}}}"] = [float(vm.is_up(t)) if t < vm.gone else None for t in times]
-            info = f',vm_name="{vm.name}",vm_scale_set="{vm.scale_set}",vm_size="D2s",location="westeurope",owner="{vm.owner}"'
-            add(vm, "azure_scheduled_events_vm_info", info, lambda _: 1)
+            for size, since, until in (("D2s", 0, vm.resized), ("D4s", vm.resized, FOREVER)):
+                info = f',vm_name="{vm.name}",vm_scale_set="{vm.scale_set}",owner="{vm.owner}"'
+                info += f',vm_size="{size}",location="westeurope"'
+                add(vm, "azure_scheduled_events_vm_info", info, lambda t, a=since, b=until: 1 if a <= t < b else None)
             if vm.host:
                 add(vm, "azure_scheduled_events_physical_host_info", f',physical_host="{vm.host}"', lambda _: 1)
             add(vm, "azure_scheduled_events_up", "", lambda t, vm=vm: float(t == vm.last_success(t)))
@@ -312,7 +315,7 @@ def restarting() -> World:
 
 def evicted() -> World:
     words = ((10, "Preempt of spot_0 at 00:10:30 UTC"),)
-    vm = Vm("spot_0", gone=10.6, scale_set="spot")
+    vm = Vm("spot_0", gone=10.6, scale_set="spot", down=((0, 1),))
     event = Event("E-1", "Preempt", (vm,), "critical", 10, 10.5, words)
     silent = {(words[0][1],): 10 + CRITICAL}
     return World(
@@ -489,7 +492,7 @@ def week() -> World:
             events.append(freeze(f"F-{day}{i}", webs[2 * i : 2 * i + 2], seen, seen + 16, ((seen, "Freeze"),), **over))
         db = Vm(f"db_{day}", scale_set="", down=((at + 16, at + 32),))
         events.append(reboot(f"R-{day}", (db,), at, at + 16, ((at, "Reboot"),), started=at + 16, ended=at + 32, interruption=480))
-        spot = Vm(f"spot_{day}", scale_set="spot", gone=at + 8)
+        spot = Vm(f"spot_{day}", scale_set="spot", gone=at + 8, resized=40)
         events.append(Event(f"P-{day}", "Preempt", (spot,), "critical", at, at + 4, ((at, "Preempt"),)))
         more += [db, spot]
         if day % 2:
@@ -501,6 +504,7 @@ def week() -> World:
             figure(HISTORY, "Events", end, 59), figure(HISTORY, "VMs hit", end, 26), figure(HISTORY, "Cancelled", end, 3),
             figure(HISTORY, "Time lost", end, 42 * 2 * 9 + 7 * 480), figure(HISTORY, "VMs hit most", end, 7), figure(HISTORY, "Data since", end, 0),
             Truth(HISTORY, "Events per day", 1440, {("Freeze",): 6, ("Reboot",): 2, ("Preempt",): 1}, ("event_type",)),
+            Truth(HISTORY, "Evictions by size and region", end, {("D4s", "westeurope"): 7}, ("vm_size", "location")),
             Truth(HISTORY, "Interruption per day", 1440, {("Freeze",): 108, ("Reboot",): 480}, ("event_type",)),
             Truth(HISTORY, NOTICE, end, {("Freeze",): 42, ("Reboot",): 10, ("Preempt",): 7}, ("event_type",)),
             Truth(HISTORY, NOTICE, end, {("Freeze",): 960, ("Reboot",): 960, ("Preempt",): 240}, ("event_type",), "C"),
