@@ -318,8 +318,7 @@ impl Engine {
     fn record_unannounced(&mut self, gap: Duration, now: Moment) {
         let may_be_own = |it: &TrackedEvent| it.scope != EventScope::Other;
         let poll = &self.tracker.poll;
-        let is_of_this_process = |last: Moment| last.monotonic >= self.started_at;
-        if poll.last_success.is_some_and(is_of_this_process)
+        if poll.last_success.is_some()
             && poll.failure.is_none()
             && !poll.is_warming_up(now)
             && !self.tracker.pending().any(may_be_own)
