@@ -216,3 +216,64 @@ impl ImdsRequests {
 fn elapsed(began: Moment, now: Moment) -> Duration {
     now.monotonic - began.monotonic
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::{
+        azure::{api_version::ApiVersion, imds::Endpoint},
+        core::pause::Lateness,
+    };
+
+    const DELAY: Duration = Duration::from_millis(10);
+    const BLOCKED: Duration = Duration::from_millis(400);
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the event loop is to stand still"
+    )]
+    fn block() {
+        thread::sleep(BLOCKED);
+    }
+
+    fn late(input: &Input) -> Lateness {
+        match input {
+            Input::Polled { late, .. } => *late,
+            _ => panic!("{input:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_poll_is_late_by_the_time_for_which_the_event_loop_waited_for_it() {
+        let version = ApiVersion::parse("2020-07-01").unwrap();
+        // No server listens there.
+        let endpoint = Endpoint::new("http://127.0.0.1:9", &version).unwrap();
+        let clock = Clock::start();
+        let client = Client::new(&endpoint, clock).unwrap();
+        let settings = ImdsSettings {
+            endpoint,
+            api_version: version,
+            timeout: BLOCKED,
+            first_timeout: BLOCKED,
+            partial_identity_interval: BLOCKED,
+            vm_name: None,
+        };
+        let mut requests = ImdsRequests::new(client, settings, clock);
+        let poll = || ImdsRequest::Poll { is_long: false };
+        requests.begin(poll(), DELAY);
+        let (input, ()) = tokio::join!(requests.completed(), async { block() });
+        assert!(late(&input).by_monotonic + DELAY >= BLOCKED);
+
+        requests.begin(poll(), DELAY);
+        let wait = timeout(Duration::ZERO, requests.completed());
+        assert!(wait.await.is_err());
+        block();
+        let late = late(&requests.completed().await);
+        assert!(late.by_any_clock + DELAY >= BLOCKED);
+        assert!(late.by_monotonic < BLOCKED / 2, "{late:?}");
+    }
+}

@@ -8,6 +8,7 @@ mod file;
 #[cfg(feature = "root-tests")]
 mod mounts;
 mod restarts;
+mod unannounced;
 
 use std::{
     fs,

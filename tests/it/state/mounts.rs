@@ -19,6 +19,8 @@ use super::{
 };
 use crate::support::{
     DEADLINE, FakeImds, Reply,
+    events::document,
+    exporter::Metrics,
     process::{PROGRAM, Process},
 };
 
@@ -113,33 +115,92 @@ async fn a_disk_that_is_read_only_at_the_start_is_used_once_it_is_writable() {
     recovers(&mut exporter, &directory).await;
 }
 
+/// An exporter in a control group of its own.
+pub(super) struct Grouped {
+    pub(super) exporter: Running,
+    /// Mounted until the group is removed.
+    _groups: fs::File,
+    group: String,
+}
+
+impl Grouped {
+    pub(super) async fn start(imds: &FakeImds, directory: &Path) -> Self {
+        let mount = r#"groups=$0.groups; mkdir "$groups" && mount -t cgroup2 cgroup2 "$groups" &&
+            mkdir "$groups/frozen-$$" && echo $$ >"$groups/frozen-$$/cgroup.procs""#;
+        let exporter = in_mount_namespace(imds, directory, mount).await;
+        let pid = exporter.process.pid();
+        let groups = format!("/proc/{pid}/root{}.groups", directory.display());
+        let groups = fs::File::open(groups).unwrap();
+        Self {
+            exporter,
+            group: format!("/proc/self/fd/{}/frozen-{pid}", groups.as_raw_fd()),
+            _groups: groups,
+        }
+    }
+
+    pub(super) async fn freeze(&self, length: Duration) {
+        self.set_frozen(b"1");
+        tokio::time::sleep(length).await;
+        self.set_frozen(b"0");
+    }
+
+    fn set_frozen(&self, value: &[u8]) {
+        let mut options = fs::File::options();
+        let file = options
+            .write(true)
+            .open(format!("{}/cgroup.freeze", self.group));
+        file.unwrap().write_all(value).unwrap();
+    }
+
+    pub(super) async fn stop(self) {
+        self.exporter.process.signal("TERM");
+        assert_eq!(self.exporter.process.end().await.code, Some(0));
+        fs::remove_dir(self.group).unwrap();
+    }
+}
+
 /// As in the rehearsal of `docs/simulator.md`.
 #[tokio::test]
 async fn a_frozen_control_group_is_measured_as_an_interruption() {
     let folder = tempfile::tempdir().unwrap();
     let imds = FakeImds::standing(freeze("Started")).await;
-    let directory = folder.path().join("state");
-    let mount = r#"groups=$0.groups; mkdir "$groups" && mount -t cgroup2 cgroup2 "$groups" &&
-        mkdir "$groups/frozen-$$" && echo $$ >"$groups/frozen-$$/cgroup.procs""#;
-    let mut exporter = in_mount_namespace(&imds, &directory, mount).await;
-    let pid = exporter.process.pid();
-    let groups = format!("/proc/{pid}/root{}.groups", directory.display());
-    // Mounted until the group is removed.
-    let groups = fs::File::open(groups).unwrap();
-    let group = format!("/proc/self/fd/{}/frozen-{pid}", groups.as_raw_fd());
-    let set_frozen = |value: &[u8]| {
-        let mut options = fs::File::options();
-        let file = options.write(true).open(format!("{group}/cgroup.freeze"));
-        file.unwrap().write_all(value).unwrap();
-    };
-    exporter.process.says("transition=started").await;
+    let mut grouped = Grouped::start(&imds, &folder.path().join("state")).await;
+    grouped.exporter.process.says("transition=started").await;
     // Three periods of what detects pauses.
     imds.until_requests(imds.event_requests() + 8).await;
-    set_frozen(b"1");
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    set_frozen(b"0");
-    exporter.process.says("transition=interrupted").await;
+    grouped.freeze(Duration::from_secs(2)).await;
+    grouped
+        .exporter
+        .process
+        .says("transition=interrupted")
+        .await;
+    grouped.stop().await;
+}
+
+/// The pool file is on a file system whose server, a daemon of autofs, does not answer.
+#[tokio::test]
+async fn a_pool_file_that_hangs_stops_neither_polls_nor_scrapes_and_needs_no_more_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let imds = FakeImds::standing(freeze("Scheduled")).await;
+    let mount = r#"mkfifo "$0.daemon" && exec 5<>"$0.daemon" && mkdir "$0.hyperv" &&
+        setsid -w mount -it autofs -o fd=5,minproto=5,maxproto=5,indirect none "$0.hyperv" &&
+        set -- "$@" "--vm.kvp-pool-file=$0.hyperv/pool""#;
+    let exporter = in_mount_namespace(&imds, &folder.path().join("state"), mount).await;
+    exporter.first_seen().await;
+    let threads = || {
+        let tasks = fs::read_dir(format!("/proc/{}/task", exporter.process.pid()));
+        tasks.unwrap().count()
+    };
+    let before = threads();
+    for incarnation in 3..8 {
+        imds.now(document(incarnation, []));
+        let is_shown = |it: &Metrics| {
+            it.value("azure_scheduled_events_document_incarnation") == Some(incarnation as f64)
+        };
+        exporter.until("the document is shown", is_shown).await;
+    }
+    imds.until_requests(imds.event_requests() + 5).await;
+    assert_eq!(threads(), before);
     exporter.process.signal("TERM");
     assert_eq!(exporter.process.end().await.code, Some(0));
-    fs::remove_dir(group).unwrap();
 }
