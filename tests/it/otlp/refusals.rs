@@ -1,9 +1,16 @@
 //! Statuses after which this exporter keeps spans, where the specification drops them, and 413.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 use azure_scheduled_events_exporter::{
-    otlp::sender::RetryTiming,
+    otlp::{Signal, sender::RetryTiming},
     output_counters::{DropReason, ExportCounts, ExportFailure},
 };
 
@@ -11,6 +18,7 @@ use super::sending::{Sending, Start, TIMING, accepted, base, event, exporting, n
 use crate::support::{
     FakeImds,
     collector::{Answer, FakeCollector},
+    log,
 };
 
 /// Nothing is retried during a test, unless something is added.
@@ -143,5 +151,51 @@ async fn of_entries_that_are_refused_together_only_those_that_are_refused_alone_
         assert_eq!(counts.dropped.values().sum::<u64>(), 1);
         assert_eq!(counts.failures[&failure], 2);
         assert_eq!(accepted(&collector), [1, 3, 4]);
+    }
+}
+
+/// Also where what it refuses is dropped.
+#[tokio::test]
+async fn a_receiver_that_answers_as_none_of_otlp_is_down_until_it_takes_something() {
+    let (this, recovered) = (thread::current().id(), Arc::<AtomicUsize>::default());
+    let count = Arc::clone(&recovered);
+    log::on_each_line(move |line| {
+        let is_recovery = line.message.ends_with(" export recovered");
+        if is_recovery && thread::current().id() == this {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let page = Answer::http(
+        200,
+        &[("content-type", "text/html")],
+        b"<html>Welcome</html>",
+    );
+    let answers = [
+        (Answer::status(415), ExportFailure::Status4xx),
+        (Answer::status(404), ExportFailure::Status4xx),
+        (page, ExportFailure::NotOtlp),
+    ];
+    let signals = [Signal::Traces, Signal::Logs].into_iter();
+    let cases = signals.flat_map(|signal| answers.clone().map(|answer| (signal, answer)));
+    for (number, (signal, (answer, reason))) in cases.enumerate() {
+        let collector = FakeCollector::scripted([]).await;
+        let start = Start {
+            signal,
+            ..Start::default()
+        };
+        let mut sending = Sending::start_as(start, &base(&collector), &[]);
+        sending.send(1).await;
+        collector.now(Answer::status(503));
+        sending.append([2]);
+        sending.until_failed(ExportFailure::Status5xx, 1).await;
+        collector.now(answer);
+        let counts = sending.until_failed(reason, 1).await;
+        assert_eq!(counts.is_up, Some(false), "{signal:?}, {reason:?}");
+        assert_eq!(recovered.load(Ordering::Relaxed), number);
+        collector.now(Answer::status(200));
+        sending.append([3]);
+        let counts = sending.until(|counts| counts.spooled == 0).await;
+        assert_eq!(counts.is_up, Some(true), "{signal:?}, {reason:?}");
+        assert_eq!(recovered.load(Ordering::Relaxed), number + 1);
     }
 }
