@@ -120,6 +120,11 @@ fn observations() -> impl Strategy<Value = Observations> {
     prop::array::uniform4(prop::option::of(observed()))
 }
 
+/// The physical host, as it is read with a document.
+fn host() -> impl Strategy<Value = Option<Arc<str>>> {
+    prop::option::of(select(&["AMS1", "AMS2"]).prop_map(Arc::from))
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let reply = select(&[Reply::Accepted, Reply::Refused, Reply::NoAnswer]);
     prop_oneof![
@@ -460,14 +465,15 @@ proptest! {
 
     #[test]
     fn a_restart_without_a_change_of_the_document_changes_nothing(
-        before in prop::collection::vec((0_u64..30_000, observations()), 1..12),
+        before in prop::collection::vec((0_u64..30_000, observations(), host()), 1..12),
         away in 0_u64..30_000,
-        after in prop::collection::vec((0_u64..30_000, observations()), 1..6),
+        after in prop::collection::vec((0_u64..30_000, observations(), host()), 1..6),
     ) {
         let mut now = start();
         let mut stayed = Process::start(0, None, now);
-        for (millis, events) in &before {
+        for (millis, events, host) in &before {
             now = now.after(Duration::from_millis(*millis));
+            stayed.driven.host.clone_from(host);
             stayed.observe(document(events, Lost::Nothing), now);
         }
         stayed.handle(Input::Shutdown, now);
@@ -477,8 +483,10 @@ proptest! {
         let there = Moment { awake: restarted(), ..now };
         prop_assert_eq!(saved.resume(there), there);
         let mut restarted = Process::start(0, Some(saved), there);
-        for (millis, events) in &after {
+        for (millis, events, host) in &after {
             now = now.after(Duration::from_millis(*millis));
+            stayed.driven.host.clone_from(host);
+            restarted.driven.host.clone_from(host);
             let document = document(events, Lost::Nothing);
             prop_assert_eq!(restarted.observe(document.clone(), now), stayed.observe(document, now));
             prop_assert_eq!(restarted.events(now), stayed.events(now));
