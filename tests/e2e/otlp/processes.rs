@@ -13,7 +13,7 @@ use crate::support::{exporter::Exporter, wait_until};
 pub(crate) fn freeze(notice: &str) -> Value {
     json!({ "events": [{
         "at": "1s", "event_type": "Freeze", "duration_seconds": 5, "resources": ["web_0", "web_1", "web_2"],
-        "notice": notice, "started_for": "6s",
+        "notice": notice, "started_for": "6s", "moves_to": "host-b",
     }] })
 }
 
@@ -36,12 +36,29 @@ async fn assert_log_records(collector: &Collector, trace: &str) {
     );
 }
 
+fn assert_attributes(log: &str) {
+    for line in [
+        "-> azure.scheduled_event.resources: Slice([\"web_0\",\"web_1\",\"web_2\"])",
+        "-> azure.scheduled_event.duration: Int(5)",
+        "-> azure.scheduled_event.outcome: Str(completed)",
+        "-> azure.scheduled_event.physical_host: Str(host-a)",
+        "-> azure.scheduled_event.moved_to: Str(host-b)",
+        "-> host.id: Str(",
+        "-> cloud.platform: Str(azure.vm)",
+        "-> service.name: Str(azure-scheduled-events-exporter)",
+        "Status code    : Unset",
+    ] {
+        assert!(log.contains(line), "no {line:?}");
+    }
+}
+
 #[tokio::test]
 async fn three_exporters_that_see_one_event_export_one_trace() {
     let folder = TempDir::new().unwrap();
     let collector = Collector::start(folder.path()).await;
-    let azure = Exporter::simulator(folder.path(), &[]).await;
     let path = |name: &str| folder.path().join(name).display().to_string();
+    let [writes, reads] = ["--", "--vm."].map(|it| format!("{it}kvp-pool-file={}", path("pool")));
+    let azure = Exporter::simulator(folder.path(), &[&writes, "--vm.name=web_0"]).await;
     let (ca, certificate, key) = (path("ca.pem"), path("client.pem"), path("client-key.pem"));
     let http = format!("http://{}", collector.http);
     let https = format!("https://{}", collector.https);
@@ -60,7 +77,7 @@ async fn three_exporters_that_see_one_event_export_one_trace() {
     };
     let (https, grpc) = (mutual(&*https, "http/protobuf"), mutual(&*grpc, "grpc"));
     let vms = [
-        Exporter::of_vm(&azure, "web_0", &[], &plain, folder.path()).await,
+        Exporter::of_vm(&azure, "web_0", &[&reads], &plain, folder.path()).await,
         Exporter::of_vm(&azure, "web_1", &[], &https, folder.path()).await,
         Exporter::of_vm(&azure, "web_2", &[], &grpc, folder.path()).await,
     ];
@@ -70,6 +87,12 @@ async fn three_exporters_that_see_one_event_export_one_trace() {
             .await;
         vm.until("azure_scheduled_events_spans_spooled 0").await;
         vm.until_logged("span sent", 4).await;
+    }
+    for moved in [
+        "Outcome: completed, moved from host-a to host-b",
+        "azure_scheduled_events_physical_host_info{physical_host=\"host-b\"} 1",
+    ] {
+        vms[0].until(moved).await;
     }
     let spans = wait_until("twelve spans are logged", async || {
         let spans = collector.spans();
@@ -82,18 +105,7 @@ async fn three_exporters_that_see_one_event_export_one_trace() {
     let up = "azure_scheduled_events_up";
     wait_until("metrics", async || collector.metrics(up).pop()).await;
     assert_log_records(&collector, &spans[0][0]).await;
-    let log = collector.daemon.log();
-    for line in [
-        "-> azure.scheduled_event.resources: Slice([\"web_0\",\"web_1\",\"web_2\"])",
-        "-> azure.scheduled_event.duration: Int(5)",
-        "-> azure.scheduled_event.outcome: Str(completed)",
-        "-> host.id: Str(",
-        "-> cloud.platform: Str(azure.vm)",
-        "-> service.name: Str(azure-scheduled-events-exporter)",
-        "Status code    : Unset",
-    ] {
-        assert!(log.contains(line), "no {line:?}");
-    }
+    assert_attributes(&collector.daemon.log());
 }
 
 /// A Spot eviction takes the VM away before it ends: what is sent at once is all there is.
