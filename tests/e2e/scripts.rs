@@ -1,6 +1,6 @@
 //! The scripts of docs/scripts.md as they stand there, with the simulator, the exporter and `watch`, and that of
 //! packaging/azure for classic VMs. tests/packages/scripts has what they do with each line.
-//! `systemctl` and `kubectl` are replaced by programs that record their calls.
+//! `systemctl`, `kubectl`, `scontrol` and `squeue` are replaced by programs that record their calls.
 
 use std::{
     fs,
@@ -16,6 +16,21 @@ use crate::support::{
     exporter::{Exporter, PROGRAM},
     get, run, system, wait_until,
 };
+
+/// Slurm's answers for a node whose state, reason and jobs are in files, in the form of 22.05.
+const SCONTROL: &str = r#"#!/bin/sh
+cd "$HOME" || exit
+case $1 in
+    -o) [ -e node-state ] && printf 'NodeName=%s Arch=x86_64 State=%s Weight=1%s\n' "$4" "$(cat node-state)" "$(cat node-reason)"; exit ;;
+    requeue) : >jobs ;;
+    update) case $3 in
+        state=drain) echo MIXED+DRAIN >node-state; printf ' Reason=%s [root@2026-11-29T00:41:59]' "${4#reason=}" >node-reason ;;
+        state=resume) echo IDLE >node-state; : >node-reason ;;
+    esac ;;
+esac
+printf 'scontrol %s\n' "$*" >>calls
+"#;
+const SQUEUE: &str = "#!/bin/sh\necho \"$*\" >>\"$HOME/squeue-calls\"; cat \"$HOME/jobs\"\n";
 
 fn write_program(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
@@ -57,6 +72,8 @@ impl TestVm {
             );
             write_program(&programs.join(name), &recorder);
         }
+        write_program(&programs.join("scontrol"), SCONTROL);
+        write_program(&programs.join("squeue"), SQUEUE);
         Self {
             simulator,
             exporter,
@@ -71,7 +88,31 @@ impl TestVm {
     /// Runs a script of the page once `watch` is known to wait.
     async fn script(&self, name: &str, variables: &[(&str, &str)]) -> Script {
         let script = self.path(name);
-        write_program(&script, &block("docs/scripts.md", &format!("# {name}: ")));
+        let text = block("docs/scripts.md", &format!("# {name}: "));
+        write_program(&script, &text);
+        self.start_script(&script, variables).await
+    }
+
+    /// Runs the script `prepare` of the page with a file of variables that the page shows.
+    async fn prepare(&self, name: &str) -> Script {
+        let page = "docs/scripts.md";
+        let variables = self.path("variables");
+        fs::write(&variables, block(page, &format!("# /etc/default/{name}"))).unwrap();
+        let prepare = self.path("prepare");
+        write_program(&prepare, &block(page, "# prepare: "));
+        write_program(&self.path("bin/slurm-node"), &block(page, "# slurm-node: "));
+        let script = self.path(name);
+        let start = format!(
+            "#!/bin/sh\nset -a\n. '{}'\nexec '{}'\n",
+            variables.display(),
+            prepare.display()
+        );
+        write_program(&script, &start);
+        let url = self.exporter.url("");
+        self.start_script(&script, &[("URL", &url)]).await
+    }
+
+    async fn start_script(&self, script: &Path, variables: &[(&str, &str)]) -> Script {
         let path = format!(
             "{}:{}",
             self.path("bin").display(),
@@ -90,7 +131,7 @@ impl TestVm {
             .collect();
         let watch = self.path("watch.pid");
         fs::remove_file(&watch).ok();
-        let daemon = Daemon::start_with("script", &script, [""; 0], &variables, self.folder.path());
+        let daemon = Daemon::start_with("script", script, [""; 0], &variables, self.folder.path());
         wait_until("the script has started watch", async || {
             fs::read_to_string(&watch)
                 .ok()
@@ -102,7 +143,10 @@ impl TestVm {
             state.join("printed").exists().then_some(())
         })
         .await;
-        Script { daemon, watch }
+        Script {
+            _daemon: daemon,
+            watch,
+        }
     }
 
     /// Announces events; returns their ids.
@@ -118,6 +162,21 @@ impl TestVm {
             .iter()
             .map(|event| event["event_id"].as_str().unwrap().to_owned());
         ids.skip(all.len() - count).collect()
+    }
+
+    async fn prepared(&self) {
+        wait_until("a preparation has begun", async || {
+            self.path("state/prepared").exists().then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until nothing is prepared.
+    async fn undone(&self) {
+        wait_until("nothing is prepared", async || {
+            (!self.path("state/prepared").exists()).then_some(())
+        })
+        .await;
     }
 
     /// The calls of the recorded programs, once there are as many as expected.
@@ -141,14 +200,8 @@ impl TestVm {
 
 /// A running script. Its pipeline ends with `watch`.
 struct Script {
-    daemon: Daemon,
+    _daemon: Daemon,
     watch: PathBuf,
-}
-
-impl Script {
-    fn log(&self) -> String {
-        self.daemon.log()
-    }
 }
 
 impl Drop for Script {
@@ -171,9 +224,10 @@ fn calls(lines: &[&str]) -> Vec<String> {
 
 #[tokio::test]
 async fn service_is_stopped_before_a_reboot_and_started_after_it() {
+    const STOP: &str = "systemctl stop postgresql.service";
+    const START: &str = "systemctl start postgresql.service";
     let vm = TestVm::start().await;
-    let service = [("SERVICE", "db.service")];
-    let script = vm.script("before-reboot", &service).await;
+    let script = vm.prepare("before-reboot").await;
     // An id is data: `approve` gets it as one argument, and no shell runs it.
     let hostile = format!(
         "-n $(touch {0}) `touch {0}` ;' \"x\" *",
@@ -183,53 +237,54 @@ async fn service_is_stopped_before_a_reboot_and_started_after_it() {
     reboot["event_id"] = json!(hostile);
     let freeze = json!({"event_type": "Freeze", "notice": "15m"});
     vm.announce(json!([freeze, reboot])).await;
-    let mut expected = calls(&["systemctl stop db.service"]);
+    let mut expected = calls(&[STOP]);
     expected.push(format!("approve -- {hostile}"));
-    expected.push("systemctl start db.service".to_owned());
+    expected.push(START.to_owned());
     vm.expect_calls(&expected).await;
     assert!(!vm.path("run").exists(), "the id was run");
 
-    // A failure ends no loop, and nothing is approved that is not prepared.
+    // A failure ends no loop, nothing is approved that is not prepared, and both are tried again.
     fs::write(vm.path("stop-fails"), "").unwrap();
     let ids = vm.announce(json!([restart("Reboot")])).await;
-    expected.push("systemctl stop db.service".to_owned());
+    expected.push(STOP.to_owned());
     vm.expect_calls(&expected).await;
-    fs::remove_file(vm.path("stop-fails")).unwrap();
     fs::write(vm.path("refused"), "").unwrap();
-    let more = vm.announce(json!([restart("Reboot")])).await;
-    expected.push("systemctl stop db.service".to_owned());
-    expected.push(format!("approve -- {}", more[0]));
+    fs::remove_file(vm.path("stop-fails")).unwrap();
+    expected.extend([STOP.to_owned(), format!("approve -- {}", ids[0])]);
     vm.expect_calls(&expected).await;
-    wait_until("both are reported", async || {
-        let log = script.log();
-        let is_reported = |id: &String| log.contains(&format!("not approved: {id}"));
-        (is_reported(&ids[0]) && is_reported(&more[0])).then_some(())
-    })
-    .await;
-    fs::remove_file(vm.path("refused")).unwrap();
 
-    // A script that is started again repeats nothing, and gets what has ended meanwhile.
+    // A script that is started again approves what was not approved yet, and undoes what has ended meanwhile.
     drop(script);
-    vm.simulator.clear().await;
-    vm.exporter
-        .until("azure_scheduled_events_pending{event_type=\"Reboot\",scope=\"self\"} 0")
-        .await;
-    let _script = vm.script("before-reboot", &service).await;
-    expected.extend(calls(&["systemctl start db.service"; 2]));
+    fs::remove_file(vm.path("refused")).unwrap();
+    fs::write(vm.path("start-fails"), "").unwrap();
+    let script = vm.prepare("before-reboot").await;
+    expected.extend([STOP.to_owned(), format!("approve -- {}", ids[0])]);
+    expected.push(START.to_owned());
     vm.expect_calls(&expected).await;
+    drop(script);
+    fs::remove_file(vm.path("start-fails")).unwrap();
+    let script = vm.prepare("before-reboot").await;
+    expected.push(START.to_owned());
+    vm.expect_calls(&expected).await;
+    // It starts nothing that it has not stopped.
+    vm.undone().await;
+    drop(script);
+    let _script = vm.prepare("before-reboot").await;
     let last = vm.announce(json!([restart("Reboot")])).await;
-    expected.push("systemctl stop db.service".to_owned());
-    expected.push(format!("approve -- {}", last[0]));
-    expected.push("systemctl start db.service".to_owned());
+    expected.extend([
+        STOP.to_owned(),
+        format!("approve -- {}", last[0]),
+        START.to_owned(),
+    ]);
     vm.expect_calls(&expected).await;
 }
 
 #[tokio::test]
 async fn node_is_drained_before_a_redeploy_and_uncordoned_after_it() {
     const DRAIN: &str =
-        "kubectl drain node-7 --ignore-daemonsets --delete-emptydir-data --timeout=10m";
+        "kubectl drain node-7 --ignore-daemonsets --delete-emptydir-data --timeout=1m";
     let vm = TestVm::start().await;
-    let _script = vm.script("drain-node", &[("NODE_NAME", "node-7")]).await;
+    let _script = vm.prepare("drain-node").await;
     let freeze = json!({"event_type": "Freeze", "notice": "15m"});
     let ids = vm.announce(json!([freeze, restart("Redeploy")])).await;
     let mut expected = calls(&[
@@ -242,7 +297,9 @@ async fn node_is_drained_before_a_redeploy_and_uncordoned_after_it() {
     let mut longer = restart("Reboot");
     longer["started_for"] = json!("4s");
     let ids = vm.announce(json!([restart("Redeploy"), longer])).await;
-    let both = ids
+    let mut both = ids.clone();
+    both.sort();
+    let both = both
         .iter()
         .map(|id| [DRAIN.to_owned(), format!("approve -- {id}")]);
     expected.extend(both.flatten());
@@ -255,6 +312,118 @@ async fn node_is_drained_before_a_redeploy_and_uncordoned_after_it() {
     vm.expect_calls(&expected).await;
     vm.simulator.clear().await;
     expected.push("kubectl uncordon node-7".to_owned());
+    vm.expect_calls(&expected).await;
+}
+
+#[tokio::test]
+async fn runner_that_finishes_a_job_is_approved_when_it_has_stopped() {
+    const STOP: &str = "systemctl stop gitlab-runner.service";
+    const START: &str = "systemctl start gitlab-runner.service";
+    let vm = TestVm::start().await;
+    let _script = vm.prepare("drain-runner").await;
+    // A stop that is not done when `timeout` ends fails.
+    fs::write(vm.path("stop-fails"), "").unwrap();
+    let ids = vm.announce(json!([restart("Redeploy")])).await;
+    let mut expected = calls(&[STOP]);
+    vm.expect_calls(&expected).await;
+    fs::remove_file(vm.path("stop-fails")).unwrap();
+    expected.extend([
+        STOP.to_owned(),
+        format!("approve -- {}", ids[0]),
+        START.to_owned(),
+    ]);
+    vm.expect_calls(&expected).await;
+}
+
+#[tokio::test]
+async fn slurm_node_is_approved_when_it_has_no_job_and_resumed_unless_it_was_drained_otherwise() {
+    const RESUME: &str = "scontrol update nodename=node-7 state=resume";
+    let vm = TestVm::start().await;
+    let write = |name: &str, text: &str| fs::write(vm.path(name), text).unwrap();
+    let drain = |kind: &str, id: &str| {
+        format!(
+            "scontrol update nodename=node-7 state=drain reason=Azure Scheduled Events: {kind} {id}"
+        )
+    };
+    write("node-state", "IDLE");
+    write("node-reason", "");
+    write("jobs", "7\n");
+    let script = vm.prepare("drain-slurm").await;
+    let mut redeploy = restart("Redeploy");
+    let hostile = format!("\"$(touch {})\" state=resume", vm.path("run").display());
+    redeploy["event_id"] = json!(hostile);
+    vm.announce(json!([{"event_type": "Freeze", "notice": "15m"}, redeploy]))
+        .await;
+    let mut expected = vec![drain("Redeploy", &hostile)];
+    vm.expect_calls(&expected).await;
+    assert!(!vm.path("run").exists(), "the id was run");
+    // The script is started again while a job runs, and then `squeue` fails.
+    drop(script);
+    fs::remove_file(vm.path("squeue-calls")).ok();
+    let asked = async |count: usize| {
+        wait_until("squeue is asked", async || {
+            let asked = fs::read_to_string(vm.path("squeue-calls")).unwrap_or_default();
+            (asked.lines().count() >= count).then_some(())
+        })
+        .await;
+    };
+    let _script = vm.prepare("drain-slurm").await;
+    asked(1).await;
+    fs::remove_file(vm.path("jobs")).unwrap();
+    asked(2).await;
+    write("jobs", "");
+    expected.push(format!("approve -- {hostile}"));
+    expected.push(RESUME.to_owned());
+    vm.expect_calls(&expected).await;
+
+    // An event that is cancelled before the job has ended.
+    vm.undone().await;
+    write("jobs", "8\n");
+    let ids = vm.announce(json!([restart("Reboot")])).await;
+    expected.push(drain("Reboot", &ids[0]));
+    vm.expect_calls(&expected).await;
+    vm.simulator.clear().await;
+    expected.push(RESUME.to_owned());
+    vm.expect_calls(&expected).await;
+
+    // Jobs are requeued before an eviction, which is not approved.
+    vm.undone().await;
+    let ids = vm
+        .announce(json!([{"event_type": "Preempt", "notice": "5m"}]))
+        .await;
+    expected.push(drain("Preempt", &ids[0]));
+    expected.push("scontrol requeue Incomplete 8".to_owned());
+    vm.expect_calls(&expected).await;
+    vm.simulator.clear().await;
+    expected.push(RESUME.to_owned());
+    vm.expect_calls(&expected).await;
+
+    // A node that was drained for another reason is approved, and stays drained.
+    vm.undone().await;
+    write("node-state", "IDLE+DRAIN");
+    write("node-reason", " Reason=disk [root@2026-11-29T00:42:07]");
+    let ids = vm.announce(json!([restart("Reboot")])).await;
+    expected.push(format!("approve -- {}", ids[0]));
+    vm.expect_calls(&expected).await;
+    vm.undone().await;
+    // One that is down is drained when it is up again: until then it may get jobs at any time.
+    write("node-state", "DOWN+NOT_RESPONDING");
+    let ids = vm.announce(json!([restart("Reboot")])).await;
+    vm.prepared().await;
+    write("node-state", "IDLE");
+    expected.push(drain("Reboot", &ids[0]));
+    expected.push(format!("approve -- {}", ids[0]));
+    expected.push(RESUME.to_owned());
+    vm.expect_calls(&expected).await;
+    // A controller that does not answer ends no loop.
+    vm.undone().await;
+    fs::remove_file(vm.path("node-state")).unwrap();
+    let ids = vm.announce(json!([restart("Reboot")])).await;
+    vm.prepared().await;
+    write("node-state", "IDLE");
+    expected.push(drain("Reboot", &ids[0]));
+    expected.push(format!("approve -- {}", ids[0]));
+    expected.push(RESUME.to_owned());
     vm.expect_calls(&expected).await;
 }
 
@@ -373,17 +542,17 @@ async fn chat_gets_one_message_for_each_event() {
 
 #[test]
 fn scripts_are_short_and_pass_shellcheck() {
-    for name in [
-        "before-reboot",
-        "drain-node",
-        "node-events",
-        "node-conditions",
-        "chat",
+    for (name, lines) in [
+        ("prepare", 30),
+        ("slurm-node", 15),
+        ("node-events", 15),
+        ("node-conditions", 15),
+        ("chat", 15),
     ] {
         let script = block("docs/scripts.md", &format!("# {name}: "));
-        assert!(script.lines().count() <= 15, "{name}");
+        assert!(script.lines().count() <= lines, "{name}");
         let mut shellcheck = Command::new(system(Tool::Debian, "/usr/bin/shellcheck"));
-        run(shellcheck.args(["--shell=sh", "-"]), &script);
+        run(shellcheck.arg("-"), &script);
     }
 }
 
