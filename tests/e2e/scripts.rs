@@ -21,7 +21,8 @@ use crate::support::{
 const SCONTROL: &str = r#"#!/bin/sh
 cd "$HOME" || exit
 case $1 in
-    -o) [ -e node-state ] && printf 'NodeName=%s Arch=x86_64 State=%s Weight=1%s\n' "$4" "$(cat node-state)" "$(cat node-reason)"; exit ;;
+    -o) : >shown; [ -e node-state ] && printf 'NodeName=%s Arch=x86_64 State=%s Weight=1 BootTime=%s CfgTRES=cpu=2%s\n' \
+        "$4" "$(cat node-state)" "$(cat node-boot)" "$(cat node-reason)"; exit ;;
     requeue) : >jobs ;;
     update) case $3 in
         state=drain) echo MIXED+DRAIN >node-state; printf ' Reason=%s [root@2026-11-29T00:41:59]' "${4#reason=}" >node-reason ;;
@@ -347,6 +348,8 @@ async fn slurm_node_is_approved_when_it_has_no_job_and_resumed_unless_it_was_dra
     };
     write("node-state", "IDLE");
     write("node-reason", "");
+    let boot = run(Command::new("uptime").arg("-s"), "").replace(' ', "T");
+    write("node-boot", &boot);
     write("jobs", "7\n");
     let script = vm.prepare("drain-slurm").await;
     let mut redeploy = restart("Redeploy");
@@ -371,8 +374,18 @@ async fn slurm_node_is_approved_when_it_has_no_job_and_resumed_unless_it_was_dra
     asked(1).await;
     fs::remove_file(vm.path("jobs")).unwrap();
     asked(2).await;
+    write("node-boot", "1999-01-01T00:00:00");
     write("jobs", "");
     expected.push(format!("approve -- {hostile}"));
+    vm.expect_calls(&expected).await;
+    // The node has rebooted, but slurmd has not registered yet.
+    fs::remove_file(vm.path("shown")).unwrap();
+    wait_until("the node is asked for", async || {
+        vm.path("shown").exists().then_some(())
+    })
+    .await;
+    vm.expect_calls(&expected).await;
+    write("node-boot", &boot);
     expected.push(RESUME.to_owned());
     vm.expect_calls(&expected).await;
 
@@ -544,7 +557,7 @@ async fn chat_gets_one_message_for_each_event() {
 fn scripts_are_short_and_pass_shellcheck() {
     for (name, lines) in [
         ("prepare", 30),
-        ("slurm-node", 15),
+        ("slurm-node", 20),
         ("node-events", 15),
         ("node-conditions", 15),
         ("chat", 15),
