@@ -1,7 +1,6 @@
 //! The scripts of docs/scripts.md as they stand there, with the simulator, the exporter and `watch`, and that of
 //! packaging/azure for classic VMs. tests/packages/scripts has what they do with each line.
-//! `systemctl`, `kubectl`, `scontrol` and `squeue` are replaced by programs that record their calls: Debian has Slurm, but not a
-//! controller that a test can start without the rights of root.
+//! `systemctl`, `kubectl`, `scontrol` and `squeue` are replaced by programs that record their calls.
 
 use std::{
     fs,
