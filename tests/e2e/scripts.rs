@@ -61,8 +61,8 @@ impl TestVm {
         let wrapper = format!(
             "#!/bin/sh\ncommand=$1\nshift\ncase $command in\n\
              watch) echo $$ >\"$HOME/watch.pid\"; exec '{PROGRAM}' watch --url='{url}' \"$@\" ;;\n\
-             approve) printf 'approve %s\\n' \"$*\" >>\"$HOME/calls\"\n\
-             [ ! -e \"$HOME/refused\" ] && exec '{PROGRAM}' approve '{imds}' \"$@\" ;;\nesac\n"
+             approve) [ ! -e \"$HOME/refused\" ]; result=$?; printf 'approve %s\\n' \"$*\" >>\"$HOME/calls\"\n\
+             [ $result -eq 0 ] && exec '{PROGRAM}' approve '{imds}' \"$@\" ;;\nesac\n"
         );
         write_program(&programs.join("azure-scheduled-events-exporter"), &wrapper);
         for name in ["systemctl", "kubectl"] {
@@ -171,6 +171,20 @@ impl TestVm {
             self.path("state/prepared").exists().then_some(())
         })
         .await;
+    }
+
+    /// An idle node of Slurm; returns the time of its boot.
+    fn slurm_node(&self) -> String {
+        let boot = run(Command::new("uptime").arg("-s"), "").replace(' ', "T");
+        for (name, text) in [
+            ("node-state", "IDLE"),
+            ("node-reason", ""),
+            ("node-boot", &boot),
+            ("jobs", ""),
+        ] {
+            fs::write(self.path(name), text).unwrap();
+        }
+        boot
     }
 
     /// Waits until nothing is prepared.
@@ -344,20 +358,19 @@ async fn runner_that_finishes_a_job_is_approved_when_it_has_stopped() {
     vm.expect_calls(&expected).await;
 }
 
+const RESUME: &str = "scontrol update nodename=node-7 state=resume";
+
+fn drain(kind: &str, id: &str) -> String {
+    format!(
+        "scontrol update nodename=node-7 state=drain reason=Azure Scheduled Events: {kind} {id}"
+    )
+}
+
 #[tokio::test]
-async fn slurm_node_is_approved_when_it_has_no_job_and_resumed_unless_it_was_drained_otherwise() {
-    const RESUME: &str = "scontrol update nodename=node-7 state=resume";
+async fn slurm_node_is_approved_when_it_has_no_job_and_resumed_when_slurmd_has_registered() {
     let vm = TestVm::start().await;
     let write = |name: &str, text: &str| fs::write(vm.path(name), text).unwrap();
-    let drain = |kind: &str, id: &str| {
-        format!(
-            "scontrol update nodename=node-7 state=drain reason=Azure Scheduled Events: {kind} {id}"
-        )
-    };
-    write("node-state", "IDLE");
-    write("node-reason", "");
-    let boot = run(Command::new("uptime").arg("-s"), "").replace(' ', "T");
-    write("node-boot", &boot);
+    let boot = vm.slurm_node();
     write("jobs", "7\n");
     let script = vm.prepare("drain-slurm").await;
     let mut redeploy = restart("Redeploy");
@@ -382,7 +395,7 @@ async fn slurm_node_is_approved_when_it_has_no_job_and_resumed_unless_it_was_dra
     let _script = vm.prepare("drain-slurm").await;
     asked("squeue-calls", 1).await;
     fs::remove_file(vm.path("jobs")).unwrap();
-    asked("squeue-calls", 2).await;
+    asked("squeue-calls", 3).await;
     write("node-boot", "1999-01-01T00:00:00");
     write("jobs", "");
     expected.push(format!("approve -- {hostile}"));
@@ -394,9 +407,16 @@ async fn slurm_node_is_approved_when_it_has_no_job_and_resumed_unless_it_was_dra
     write("node-boot", &boot);
     expected.push(RESUME.to_owned());
     vm.expect_calls(&expected).await;
+}
 
+#[tokio::test]
+async fn slurm_node_is_left_alone_if_it_was_drained_otherwise() {
+    let vm = TestVm::start().await;
+    let write = |name: &str, text: &str| fs::write(vm.path(name), text).unwrap();
+    vm.slurm_node();
+    let _script = vm.prepare("drain-slurm").await;
+    let mut expected = Vec::new();
     // An event that is cancelled before the job has ended.
-    vm.undone().await;
     write("jobs", "8\n");
     let ids = vm.announce(json!([restart("Reboot")])).await;
     expected.push(drain("Reboot", &ids[0]));
