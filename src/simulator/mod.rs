@@ -82,6 +82,11 @@ impl Simulator {
         }
     }
 
+    /// Links the status page of the exporter.
+    pub fn link_exporter(&self, url: &str) {
+        self.world.lock().exporter_url = Some(url.into());
+    }
+
     fn handle(&self, request: &Request) -> Action {
         let mut world = self.world.lock();
         let now = self.clock.now();

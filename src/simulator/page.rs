@@ -3,8 +3,9 @@
 //! The page is complete without its script, which replaces the parts that change. It never reloads by itself, so that a
 //! person who uses a keyboard or a screen reader keeps the place. All values are escaped.
 
-use maud::{DOCTYPE, Markup, html};
+use std::collections::BTreeSet;
 
+use maud::{DOCTYPE, Markup, html};
 use serde_json::json;
 
 use super::{
@@ -55,6 +56,12 @@ pub(super) fn page(world: &World, now: Moment) -> String {
                     h1 { "Simulated Azure" }
                     p.lost role="status" { "The simulator does not respond. This page may be out of date." }
                     noscript { p { "This page does not update itself. " a href="/" { "Reload" } } }
+                    @if let Some(url) = &world.exporter_url {
+                        p { a href=(url) { "Status page of the exporter" } }
+                    }
+                    form method="post" action="/simulator/clear" {
+                        button.clear { "Clear all" }
+                    }
                     div #state data-live {
                         p {
                             "Simulates the metadata service of the VM " strong { (world.vm.name) } ". Speed: "
@@ -156,12 +163,18 @@ fn entry(event: &PendingEvent, now: Moment) -> Markup {
 }
 
 fn runs(world: &World) -> Markup {
+    let announced = world.pending.iter().map(|event| &event.scenario);
+    let is_run = |name: &&Box<str>| world.runs.iter().any(|run| run.scenario.name == **name);
+    let announced: BTreeSet<_> = announced.filter(|name| !is_run(name)).collect();
     html! {
         h2 { "Running scenarios" }
-        @if world.runs.is_empty() {
-            p { "No scenario has further announcements or faults." }
+        @if world.runs.is_empty() && announced.is_empty() {
+            p { "No scenario is running." }
         } @else {
             ul {
+                @for name in announced {
+                    li { strong { (name) } ": all its events are announced" }
+                }
                 @for run in &world.runs {
                     @let scenario = &run.scenario;
                     li {
@@ -187,9 +200,6 @@ fn buttons() -> Markup {
                     }
                 }
             }
-        }
-        form method="post" action="/simulator/clear" {
-            button.clear { "Clear all" }
         }
     }
 }

@@ -37,6 +37,8 @@ pub struct World {
     pub(super) speed: f64,
     /// The physical host of the VM, until it is written.
     pub(super) new_host: Option<Box<str>>,
+    /// The status page of the exporter that `demo` runs beside it.
+    pub(super) exporter_url: Option<Box<str>>,
     id_seed: u64,
     pub incarnation: u64,
     started: u64,
@@ -120,6 +122,7 @@ impl World {
             vm,
             speed,
             new_host: Some("host-a".into()),
+            exporter_url: None,
             id_seed,
             incarnation: FIRST_INCARNATION,
             started: 0,

@@ -131,7 +131,7 @@ async fn status_page_shows_each_state_of_a_spot_vm() {
         (
             Some(advisory),
             "azure_scheduled_events_advisories{event_type=\"SpotRebalanceRecommendation\",scope=\"self\"} 1",
-            "No events yet",
+            "No more events yet",
             &["See the advisories below.", "Spot eviction advisory"],
         ),
         (
@@ -143,7 +143,7 @@ async fn status_page_shows_each_state_of_a_spot_vm() {
         (
             Some(Value::Null),
             "azure_scheduled_events_ended_total{event_type=\"Preempt\",outcome=\"completed\"} 1",
-            "No events yet",
+            "No more events yet",
             &["Preempt of web_0 completed", "advisory for web_0 ended"],
         ),
     ] {

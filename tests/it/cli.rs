@@ -465,8 +465,14 @@ async fn demo_needs_no_configuration() {
     let address = demo.address().await;
     let status_page = page(&address, "/").await.unwrap();
     let (_, simulator) = started.split_once("simulated_azure=").unwrap();
-    let link = format!("<a href=\"{}\">", simulator.trim_end());
-    assert!(status_page.contains("Simulated") && status_page.contains(&link));
+    let simulator = simulator.trim_end();
+    assert!(status_page.contains(&format!("<a href=\"{simulator}\">")));
+    assert!(status_page.contains("Time runs 1000 times faster: 15 minutes take 0.9s."));
+    let host = simulator
+        .trim_start_matches("http://")
+        .trim_end_matches('/');
+    let back = format!("<a href=\"http://{address}/\">");
+    assert!(page(host, "/").await.unwrap().contains(&back));
     demo.says("polling started").await;
     assert!(!demo.log().contains("polling recovered"), "{}", demo.log());
     // What one poll shows is published before the next one.

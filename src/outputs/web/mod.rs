@@ -58,8 +58,8 @@ pub struct WebSettings {
     pub exposed: MetricsOptions,
     /// `/-/serving` fails for this time before an event of this VM.
     pub serving_lead_time: Duration,
-    /// The page of the simulator, if the exporter polls that of its own process.
-    pub simulator_url: Option<Box<str>>,
+    /// The page and the speed of the simulator, if the exporter polls that of its own process.
+    pub simulator: Option<(Box<str>, f64)>,
 }
 
 #[derive(Clone)]

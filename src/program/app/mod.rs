@@ -182,7 +182,7 @@ fn log_start(config: &Config) {
         }
     }
     // The demo keeps nothing.
-    if config.state.is_none() && config.web.simulator_url.is_none() {
+    if config.state.is_none() && config.web.simulator.is_none() {
         warn!(
             "no state directory (--state.directory or $STATE_DIRECTORY): tracked events are lost when this process ends, so \
              the interruption by a reboot is not measured, and an event that ends meanwhile is not reported as ended"

@@ -57,15 +57,17 @@ pub(crate) async fn demo(
     let listeners = bind(&[simulation.listen])?;
     let is_tls = settings.web_config.as_ref().is_some_and(WebConfig::is_tls);
     let scheme = if is_tls { "https" } else { "http" };
+    let simulator = Simulator::new(simulation.vm, simulation.speed, simulation.scenarios, clock);
     for address in listeners.iter().map(local_address) {
+        let page = format!("{scheme}://{address}/");
+        simulator.link_exporter(&page);
         info!(
-            page = format!("{scheme}://{address}/"),
+            page,
             metrics = format!("{scheme}://{address}/metrics"),
             simulated_azure = format!("{azure_url}/"),
             "demo started: open the page, stop with Ctrl-C"
         );
     }
-    let simulator = Simulator::new(simulation.vm, simulation.speed, simulation.scenarios, clock);
     let serving = serve(azure, simulator, CancellationToken::new());
     let running = run(
         settings,

@@ -118,7 +118,7 @@ pub enum Parsed {
 /// # Errors
 /// One line that names the flag, the value and a valid alternative.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, String> {
-    use clap::error::ErrorKind;
+    use clap::error::{ContextKind, ErrorKind};
     let arguments: Vec<_> = arguments.into_iter().collect();
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => Ok(Parsed::Command(Box::new(cli))),
@@ -130,7 +130,16 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Parsed, St
         {
             Ok(Parsed::Info(error.to_string()))
         }
-        Err(error) => Err(one_line(&without_secrets(error.to_string(), &arguments))),
+        Err(error) => {
+            let text = one_line(&without_secrets(error.to_string(), &arguments));
+            Err(match error.get(ContextKind::InvalidSubcommand) {
+                Some(command) if error.kind() == ErrorKind::ArgumentConflict => {
+                    let advice = format!("; write the flags of '{command}' after it; Usage");
+                    text.replacen("; Usage", &advice, 1)
+                }
+                _ => text,
+            })
+        }
     }
 }
 
@@ -180,6 +189,7 @@ mod tests {
         simulat => a similar subcommand exists: 'simulate'
         --web.listen-address => --web.listen-address
         approve => were not provided: <EVENT_ID>
+        --imds.url=http://h list => with '--imds.url <URL>'; write the flags of 'list' after it; Usage
         list --output=xml => 'xml' for '--output <OUTPUT>'
         list -ohttp://me:hunter2@h => 'http://h' for '--output <OUTPUT>'
         -web.listen-address=:1 => unexpected argument '-w' found; Usage: exporter
@@ -204,11 +214,5 @@ mod tests {
     fn secret_of_a_url_with_a_line_break_is_not_in_the_error() {
         let error = parsed(&["list", "-ohttp://me:hunter2\n@h"]).unwrap_err();
         assert!(!error.contains("hunter2"), "{error}");
-    }
-
-    #[test]
-    fn exporter_flags_before_a_command_are_refused() {
-        let error = parsed(&["--imds.url=http://localhost", "list"]).unwrap_err();
-        assert!(error.contains("list"), "{error}");
     }
 }

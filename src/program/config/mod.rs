@@ -85,7 +85,7 @@ impl Config {
         let config = Self {
             web: web::WebSettings {
                 telemetry_path: flags.web.telemetry_path.clone(),
-                simulator_url: None,
+                simulator: None,
                 exposed: MetricsOptions {
                     scope: flags.events.scope,
                     resources: flags.events.resources,
@@ -313,7 +313,7 @@ pub(crate) fn demo_exporter(
     exporter.state_directory = None;
     let mut config = Config::new(&exporter)?;
     config.state = None;
-    config.web.simulator_url = Some(simulator_url);
+    config.web.simulator = Some((simulator_url, flags.simulator.speed));
     Ok(config)
 }
 

@@ -25,6 +25,7 @@ fn page_shows_events_faults_and_a_button_for_each_scenario() {
         "Live Migration",
         "empty-body",
         "value=\"spot-preempt\"",
+        "<strong>live-migration</strong>: all its events are announced",
     ] {
         assert!(text.contains(shown), "{shown} is not on the page");
     }

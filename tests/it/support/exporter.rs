@@ -37,7 +37,7 @@ pub(crate) fn settings(imds: &str) -> Config {
                 resources: false,
                 process: false,
             },
-            simulator_url: None,
+            simulator: None,
             serving_lead_time: Duration::from_mins(5),
         },
         imds: ImdsSettings {

@@ -89,7 +89,7 @@ pub(crate) fn settings() -> WebSettings {
             resources: true,
             process: false,
         },
-        simulator_url: None,
+        simulator: None,
         serving_lead_time: Duration::from_mins(5),
     }
 }

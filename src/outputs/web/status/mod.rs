@@ -5,6 +5,8 @@
 
 mod event;
 
+use std::time::Duration;
+
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::{WebSettings, probe::ProbeResult};
@@ -54,9 +56,13 @@ pub(super) fn page(
     let markup = document(
         &title.join(" · "),
         &html! {
-            @if let Some(url) = settings.simulator_url.as_deref() {
+            @if let Some((url, speed)) = &settings.simulator {
                 p.simulated role="note" {
                     strong { "Simulated" } ": these events are not from Azure. "
+                    @if *speed > 1.0 {
+                        "Time runs " (speed) " times faster: 15 minutes take "
+                        (in_words(Duration::from_mins(15).div_f64(*speed))) ". "
+                    }
                     a href=(url) { "Control the simulator" }
                 }
             }
@@ -155,8 +161,16 @@ fn no_events(snapshot: &Snapshot, now: Moment) -> (&'static str, &'static str, M
         let detail = html! { "Entries of the last document that could not be read, and may be events: " (poll.unreadable_entries) ". The log has the details." };
         ("Unreadable entries", detail)
     } else if let Some(until) = poll.warming_up_until(now) {
-        let detail = html! { "Scheduled Events may just have been enabled. Events may take until " (until.time_of_day()) " to appear." };
-        ("No events yet", detail)
+        let until = until.time_of_day();
+        if snapshot.events.is_empty() {
+            let detail = html! { "Scheduled Events may just have been enabled. Events may take until " (until) " to appear." };
+            ("No events yet", detail)
+        } else {
+            (
+                "No more events yet",
+                html! { "More may take until " (until) " to appear." },
+            )
+        }
     } else {
         ("No events scheduled", html! {})
     };
@@ -320,7 +334,7 @@ fn elapsed(at: Timestamp, now: Moment) -> Markup {
     let elapsed = now.wall.saturating_since(at);
     html! {
         time datetime=(at.rfc3339()) data-since=(unix_millis(at)) {
-            (in_words(std::time::Duration::from_secs(elapsed.as_secs())))
+            (in_words(Duration::from_secs(elapsed.as_secs())))
         }
     }
 }

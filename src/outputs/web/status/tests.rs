@@ -13,11 +13,11 @@ use crate::{
 
 fn render(snapshot: &Snapshot, seconds: u64) -> String {
     let now = moment(seconds);
-    let serving = probe::serving(snapshot, std::time::Duration::from_mins(5), now);
+    let serving = probe::serving(snapshot, Duration::from_mins(5), now);
     page(snapshot, &settings(None), &serving, now)
 }
 
-fn settings(simulator_url: Option<&str>) -> WebSettings {
+fn settings(simulator: Option<(&str, f64)>) -> WebSettings {
     WebSettings {
         telemetry_path: "/metrics".to_owned(),
         exposed: MetricsOptions {
@@ -25,8 +25,8 @@ fn settings(simulator_url: Option<&str>) -> WebSettings {
             resources: false,
             process: false,
         },
-        serving_lead_time: std::time::Duration::ZERO,
-        simulator_url: simulator_url.map(Into::into),
+        serving_lead_time: Duration::ZERO,
+        simulator: simulator.map(|(url, speed)| (url.into(), speed)),
     }
 }
 
@@ -44,9 +44,20 @@ fn text_of(page: &str) -> String {
 #[test]
 fn page_of_the_demo_says_that_events_are_simulated_and_links_the_simulator() {
     let snapshot = snapshot_after(&[]);
-    let serving = probe::serving(&snapshot, std::time::Duration::ZERO, moment(0));
-    let settings = settings(Some("http://127.0.0.1:10170/"));
-    let page = page(&snapshot, &settings, &serving, moment(0));
+    let serving = probe::serving(&snapshot, Duration::ZERO, moment(0));
+    let url = "http://127.0.0.1:10170/";
+    let page_at = |speed| {
+        page(
+            &snapshot,
+            &settings(Some((url, speed))),
+            &serving,
+            moment(0),
+        )
+    };
+    let page = page_at(60.0);
+    let speed = "Time runs 60 times faster: 15 minutes take 15s. ";
+    assert!(page.contains(speed), "{page}");
+    assert!(!page_at(1.0).contains("faster"));
     assert!(page.contains("<strong>Simulated</strong>"), "{page}");
     let link = "<a href=\"http://127.0.0.1:10170/\">";
     assert!(page.contains(link), "{page}");
