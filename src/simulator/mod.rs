@@ -4,7 +4,7 @@
 //! data; the state at a moment follows from them ([`world`]). Only this file reads the clock and draws a random number,
 //! and nothing runs between requests. The exporter uses it over HTTP only.
 //!
-//! `docs/simulator.md` describes scenario files and the API.
+//! `scenarios/README.md` describes scenario files, `docs/simulator.md` the API.
 
 mod control_api;
 pub mod imds_api;

@@ -1,5 +1,5 @@
 //! Scenarios as data: which events are announced, which faults are injected, and when. The members are those of
-//! scenario files, which `docs/simulator.md` describes. Unknown members are errors, so that a misspelt one is not
+//! scenario files, which `scenarios/README.md` describes. Unknown members are errors, so that a misspelt one is not
 //! ignored.
 
 use std::time::Duration;

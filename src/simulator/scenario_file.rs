@@ -1,4 +1,4 @@
-//! Reads scenarios (JSON, documented in `docs/simulator.md`): built-in ones by name, others from a file or from text.
+//! Reads scenarios (JSON, documented in `scenarios/README.md`): built-in ones by name, others from a file or from text.
 
 use std::{path::Path, time::Duration};
 
