@@ -197,7 +197,7 @@ fn serve(snapshot: watch::Receiver<Arc<Snapshot>>) -> io::Result<SocketAddr> {
             resources: true,
             process: true,
         },
-        simulator_url: None,
+        simulator: None,
         serving_lead_time: Duration::ZERO,
     };
     let service = WebService::new(settings, snapshot, Arc::default(), now);

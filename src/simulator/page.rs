@@ -163,8 +163,8 @@ fn entry(event: &PendingEvent, now: Moment) -> Markup {
 }
 
 fn runs(world: &World) -> Markup {
-    let announced = world.pending.iter().map(|event| &event.scenario);
-    let is_run = |name: &&Box<str>| world.runs.iter().any(|run| run.scenario.name == **name);
+    let announced = world.pending.iter().map(|event| &*event.scenario);
+    let is_run = |name: &str| world.runs.iter().any(|run| *run.scenario.name == *name);
     let announced: BTreeSet<_> = announced.filter(|name| !is_run(name)).collect();
     html! {
         h2 { "Running scenarios" }
