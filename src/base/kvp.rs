@@ -24,32 +24,41 @@ const BOOT_MARGIN: Duration = Duration::from_mins(1);
 
 /// The name of the physical host, from this file or from where the operating system has it. `None` if it is not known:
 /// nothing writes it, or it is that of an earlier boot.
-pub(crate) fn physical_host(pool_file: Option<&Path>) -> Option<String> {
+///
+/// # Errors
+/// When it cannot be read now, as while the daemon writes the file.
+pub(crate) fn physical_host(pool_file: Option<&Path>) -> Result<Option<String>, io::Error> {
     #[cfg(windows)]
     if pool_file.is_none() {
         let key = windows_registry::LOCAL_MACHINE
-            .open(r"SOFTWARE\Microsoft\Virtual Machine\Guest\Parameters")
-            .ok()?;
-        return host_name(|name| key.get_string(name).ok());
+            .open(r"SOFTWARE\Microsoft\Virtual Machine\Guest\Parameters");
+        let host = key
+            .ok()
+            .and_then(|key| host_name(|name| key.get_string(name).ok()));
+        return Ok(host);
     }
     let pool_file = pool_file.unwrap_or(Path::new(POOL_FILE));
     read(pool_file, system::booted_at())
 }
 
-fn read(pool_file: &Path, booted_at: Option<SystemTime>) -> Option<String> {
-    let written_at = fs::metadata(pool_file).and_then(|it| it.modified()).ok()?;
+fn read(pool_file: &Path, booted_at: Option<SystemTime>) -> io::Result<Option<String>> {
+    let Ok(written_at) = fs::metadata(pool_file).and_then(|it| it.modified()) else {
+        return Ok(None);
+    };
     let oldest = booted_at.and_then(|booted_at| booted_at.checked_sub(BOOT_MARGIN));
     if oldest.is_some_and(|oldest| written_at < oldest) {
-        return None;
+        return Ok(None);
     }
-    let pool = file::read_given(pool_file, MAX_FILE_BYTES).ok()?;
+    let pool = file::read_given(pool_file, MAX_FILE_BYTES).map_err(io::Error::other)?;
     let records = pool.chunks_exact(KEY_BYTES + VALUE_BYTES);
     let records = records.filter_map(|record| record.split_at_checked(KEY_BYTES));
-    host_name(|name| {
+    let host = host_name(|name| {
         let mut records = records.clone();
         let (_, value) = records.find(|(key, _)| text(key) == Some(name))?;
         text(value).map(str::to_owned)
-    })
+    });
+    host.map(Some)
+        .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
 }
 
 /// Replaces a pool file by one that has this physical host alone.
@@ -96,7 +105,7 @@ mod tests {
 
     fn host(records: &[Vec<u8>]) -> Option<String> {
         let (_folder, path) = pool(&records.concat());
-        physical_host(Some(&path))
+        physical_host(Some(&path)).ok()?
     }
 
     #[test]
@@ -128,16 +137,24 @@ mod tests {
         let value = host(&[record(b"PhysicalHostName", &[b'x'; VALUE_BYTES])]);
         assert_eq!(value.unwrap().len(), VALUE_BYTES);
         assert_eq!(host(&[short, b"torn".to_vec()]).unwrap(), "AMS1");
-        assert_eq!(physical_host(Some(Path::new("no/such/pool"))), None);
+        assert!(matches!(
+            physical_host(Some(Path::new("no/such/pool"))),
+            Ok(None)
+        ));
     }
 
     #[test]
     fn pool_file_of_an_earlier_boot_is_ignored() {
         let (_folder, path) = pool(&record(b"PhysicalHostName", b"AMS1"));
         let written_at = fs::metadata(&path).unwrap().modified().unwrap();
-        let host = |seconds| read(&path, Some(written_at + Duration::from_secs(seconds)));
+        let host = |seconds| {
+            let booted_at = written_at + Duration::from_secs(seconds);
+            read(&path, Some(booted_at)).unwrap()
+        };
         assert!(host(0).is_some() && host(60).is_some());
         assert_eq!(host(61), None);
-        assert!(read(&path, None).is_some());
+        assert!(read(&path, None).unwrap().is_some());
+        let (_folder, while_it_is_written) = pool(b"");
+        assert!(read(&while_it_is_written, None).is_err());
     }
 }

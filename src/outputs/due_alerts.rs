@@ -10,7 +10,8 @@
 //! | its first 150 seconds after the end | 150 seconds after the end, so that the words about the end are shown |
 //! | until four minutes after the end | not sent: the rules end it, and a push would fire it again |
 //! | then, for two hours | the end |
-//! | it does not apply any more, or the VM has another owner | the change |
+//! | it does not apply any more | the change |
+//! | the VM has another owner, and no other VM can have this one | the change, four minutes later |
 
 use std::{
     cmp::Reverse,
@@ -90,10 +91,11 @@ pub fn due_alerts(snapshot: &Snapshot, external: &Labels, now: Moment) -> Vec<Du
         .filter(|tracked| !is_left_to_others(tracked))
         .flat_map(|tracked| {
             let alerts = judge(tracked, now).alerts.into_iter();
-            // Other VMs of the event may still have the former owner: Alertmanager ends its alert when it is not sent again.
-            let alerts = alerts.filter(|alert| {
-                alert.owner == tracked.owner.as_deref() || tracked.names_only_this_vm()
-            });
+            // Prometheus may still send that of a former owner, and so may other VMs of the event.
+            let ends_former = tracked.names_only_this_vm()
+                && tracked.since(tracked.changed_at, now) >= RESOLVE_AFTER;
+            let alerts =
+                alerts.filter(move |alert| ends_former || alert.owner == tracked.owner.as_deref());
             alerts.filter_map(|alert| {
                 let progress = progress(alert.state, tracked, now)?;
                 DueAlert::new(tracked, &alert, progress, external)

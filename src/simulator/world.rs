@@ -146,6 +146,9 @@ impl World {
         }
         self.started += 1;
         let mut scenario = scenario.at_speed(self.speed);
+        let new = &scenario.tags;
+        let is_new = |name: &str| new.keys().any(|it| it.eq_ignore_ascii_case(name));
+        self.vm.tags.retain(|name, _| !is_new(name));
         self.vm.tags.append(&mut scenario.tags);
         self.vm.zone = scenario.zone.take().unwrap_or_else(|| self.vm.zone.clone());
         let resources = scenario.events.iter().flat_map(|event| &event.resources);

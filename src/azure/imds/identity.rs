@@ -152,11 +152,15 @@ fn parse(body: &[u8], owner_tag: Option<&str>) -> Result<Identity, ParseError> {
 /// <https://learn.microsoft.com/azure/azure-resource-manager/management/tag-resources#limitations>.
 fn owner(compute: &Value, tag: &str) -> Option<String> {
     let mut tags = compute.pointer("/tagsList")?.as_array()?.iter();
-    let owner = tags.find_map(|it| {
-        let is_owner = it["name"].as_str()?.to_lowercase() == tag.to_lowercase();
-        it["value"].as_str().filter(|_| is_owner)
-    });
-    Some(label_value(owner.unwrap_or_default()).into_owned())
+    let is_owner = |it: &&Value| {
+        let name = it["name"].as_str();
+        name.is_some_and(|name| name.to_lowercase() == tag.to_lowercase())
+    };
+    let owner = match tags.find(is_owner) {
+        Some(found) => found["value"].as_str()?,
+        None => "",
+    };
+    Some(label_value(owner).into_owned())
 }
 
 /// Decides when instance metadata are requested. Pure.
@@ -341,7 +345,7 @@ mod tests {
             ),
             (
                 serde_json::json!([{"name": "team", "value": "a"}, {"value": "b"}, 7, {"name": "Team É", "value": null}]),
-                Some(""),
+                None,
             ),
             (serde_json::json!([]), Some("")),
             (serde_json::json!("team é:shop"), None),

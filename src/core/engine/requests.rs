@@ -193,6 +193,13 @@ impl Engine {
         }
         self.metadata_name = Some(Arc::from(identity.name.as_str()));
         log_identity(&identity, self.vm_name.as_deref());
+        let has_owner = identity.owner.as_ref().is_some_and(|it| !it.is_empty());
+        if let Some(tag) = self.owner_tag.as_deref().filter(|_| !has_owner) {
+            warn!(
+                tag,
+                "no owner: this VM has no such tag, or instance metadata lack the tags"
+            );
+        }
         self.identity = Some(Arc::new(identity));
         self.match_name();
         let vm = VmNames::new(self.vm_name.as_deref(), self.metadata_name.as_deref());

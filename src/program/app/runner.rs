@@ -135,20 +135,21 @@ impl Runner {
         }
         self.engine.repeated(self.requests.take_repetitions());
         if input.needs_physical_host() {
-            let host = self.read_physical_host().await;
-            self.engine.set_physical_host(host);
+            self.read_physical_host().await;
         }
         for effect in self.engine.handle(input, now) {
             self.perform(effect).await;
         }
     }
 
-    /// On another thread: a disk that hangs does not stop the loop.
-    async fn read_physical_host(&mut self) -> Option<Arc<str>> {
+    /// On another thread: a disk that hangs does not stop the loop. The last name stays if it cannot be read now.
+    async fn read_physical_host(&mut self) {
         let pool_file = self.kvp_pool_file.clone();
         let read = move || kvp::physical_host(pool_file.as_deref());
         let read = self.kvp_reader.run_while_awaited(read);
-        timeout(KVP_TIMEOUT, read).await.ok()??.map(Arc::from)
+        if let Ok(Some(Ok(host))) = timeout(KVP_TIMEOUT, read).await {
+            self.engine.set_physical_host(host.map(Arc::from));
+        }
     }
 
     async fn perform(&mut self, effect: Effect) {

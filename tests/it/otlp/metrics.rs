@@ -183,6 +183,7 @@ async fn a_push_has_the_series_of_the_exposition_and_the_resource_instead_of_the
     let mut config = pushing(&imds, &collector, &[HOUR, gzip]);
     config.web.exposed.resources = true;
     config.web.exposed.process = true;
+    config.owner_tag = Some("team".into());
     let exporter = Exporter::start(config);
     let received = until(&collector, "the event", |it| status(it).is_some()).await;
     assert_eq!(received.line, "POST /v1/metrics HTTP/1.1");
@@ -219,6 +220,9 @@ async fn a_push_has_the_series_of_the_exposition_and_the_resource_instead_of_the
     let vm_id = text(attributes, "host.id").unwrap();
     assert_eq!(vm_id, "9e7a4c52-61d3-4f0b-8c2e-d5b1a0937f68");
     assert!(text(attributes, "service.instance.id").is_some());
+    // The series have it: a receiver that makes labels of the resource would give it to the alerts of a former owner.
+    assert_eq!(text(attributes, "owner"), None);
+    assert!(pushed.iter().any(|it| it.contains("owner=\"shop\"")));
     let scope = resource.scope_metrics[0].scope.as_ref().unwrap();
     assert_eq!(
         (scope.name.as_str(), scope.version.as_str()),

@@ -18,7 +18,7 @@ use tokio::{
 use super::{API_VERSION, DEADLINE, reply::Reply, request::Request, wait_until};
 
 /// The reply to an identity request unless the test sets another.
-const COMPUTE: &str = r#"{"location":"westeurope","name":"web_0","vmId":"9e7a4c52-61d3-4f0b-8c2e-d5b1a0937f68","vmScaleSetName":"web","vmSize":"Standard_D4s_v5","zone":"1"}"#;
+const COMPUTE: &str = r#"{"location":"westeurope","name":"web_0","vmId":"9e7a4c52-61d3-4f0b-8c2e-d5b1a0937f68","vmScaleSetName":"web","vmSize":"Standard_D4s_v5","zone":"1","tagsList":[{"name":"team","value":"shop"}]}"#;
 
 #[derive(Debug)]
 pub(crate) struct FakeImds {

@@ -84,7 +84,12 @@ impl MetricPusher {
 
     /// Sends the metrics. Returns the failure if the push is to be repeated.
     async fn push(&mut self, snapshot: &Arc<Snapshot>) -> Option<FailedRequest> {
-        let resource = resource::of(&self.settings, snapshot);
+        // The alerts of a former owner would get the current one, where a receiver makes labels of the resource.
+        let unowned = Snapshot {
+            owner: None,
+            ..Snapshot::clone(snapshot)
+        };
+        let resource = resource::of(&self.settings, &unowned);
         self.meters.set_resource(&resource);
         let scrape = self.source.scrape(snapshot);
         let scraped = scrape.write(&mut |family| {

@@ -107,7 +107,7 @@ fn vm(snapshot: &Snapshot) -> Value {
         let value = identity.map(|identity| value(identity).as_str());
         value.filter(|value| !value.is_empty())
     };
-    json!({
+    let mut vm = json!({
         "name": snapshot.vm_name,
         "name_mismatch": snapshot.other_vm_name().is_some(),
         "metadata_error": error.map(|error| &error.message),
@@ -121,7 +121,11 @@ fn vm(snapshot: &Snapshot) -> Value {
         "resource_group": non_empty(|vm| &vm.resource_group),
         "resource_id": non_empty(|vm| &vm.resource_id),
         "computer_name": non_empty(|vm| &vm.computer_name),
-    })
+    });
+    if let (Value::Object(members), Some(owner)) = (&mut vm, &snapshot.owner) {
+        members.insert("owner".to_owned(), json!(owner));
+    }
+    vm
 }
 
 struct EventContext<'a> {
