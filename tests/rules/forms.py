@@ -100,13 +100,13 @@ def check_scraping(newest: str, debian: str) -> None:
     checked = 0
     for block in blocks:
         if not re.match(
-            r" *(?:#.*\n *)?(?:global|rule_files|scrape_configs|azure_sd_configs|scheme|receivers:\n  prometheus):",
+            r" *(?:#.*\n *)?(?:global|rule_files|alerting|scrape_configs|azure_sd_configs|scheme|receivers:\n  prometheus):",
             block,
         ):
             continue
         found = yaml.safe_load(textwrap.dedent(block))
         config = found["receivers"]["prometheus"]["config"] if "receivers" in found else found
-        if not config.keys() & {"rule_files", "scrape_configs"}:
+        if not config.keys() & {"rule_files", "alerting", "scrape_configs"}:
             config = {"scrape_configs": [{"job_name": "azure-scheduled-events", **config}]}
         with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
             # No promtool here has the discovery of Kubernetes, and only Debian's has that of Azure.
