@@ -15,7 +15,8 @@ fn files(folder: &Path) -> Vec<Vec<u8>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_file() {
+        let is_page = path.extension().is_some_and(|kind| kind == "md");
+        if path.is_file() && !is_page {
             files.push(fs::read(path).unwrap());
         }
     }
