@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Read as _, Seek as _},
     path::Path,
     sync::{
         Arc,
@@ -83,35 +83,46 @@ pub(crate) fn ignore_file_size_signal() -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct ProcessDelays {
     continued: Arc<AtomicBool>,
+    /// Of the thread that made this. Open, since it is read at each poll.
+    schedstat: Option<File>,
     waited: Duration,
 }
 
 impl ProcessDelays {
+    /// Of the calling thread.
     pub(crate) fn watch() -> Self {
         let continued = Arc::new(AtomicBool::new(false));
         // Without it, a stop looks like an interruption of the VM.
         #[cfg(unix)]
         signal_hook::flag::register(libc::SIGCONT, Arc::clone(&continued)).ok();
-        let waited = run_queue_wait();
-        Self { continued, waited }
+        let schedstat = File::open("/proc/thread-self/schedstat").ok();
+        let waited = run_queue_wait(schedstat.as_ref());
+        Self {
+            continued,
+            schedstat,
+            waited,
+        }
     }
 
-    /// Since the last call: how long this thread waited for a processor, and whether the process was stopped.
+    /// Since the last call: how long the thread waited for a processor, and whether the process was stopped.
     pub(crate) fn take(&mut self) -> (Duration, bool) {
-        let before = std::mem::replace(&mut self.waited, run_queue_wait());
+        let waited = run_queue_wait(self.schedstat.as_ref());
+        let before = std::mem::replace(&mut self.waited, waited);
         let was_stopped = self.continued.swap(false, Ordering::Relaxed);
         (self.waited.saturating_sub(before), was_stopped)
     }
 }
 
-/// How long this thread has waited for a processor, on Linux: the second number of
+/// How long a thread has waited for a processor, on Linux: the second number of
 /// <https://docs.kernel.org/scheduler/sched-stats.html#proc-pid-schedstat>, in nanoseconds.
-fn run_queue_wait() -> Duration {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanos = text
-        .split_whitespace()
-        .nth(1)
-        .and_then(|it| it.parse().ok());
+fn run_queue_wait(schedstat: Option<&File>) -> Duration {
+    let mut text = [0; 64];
+    let nanos = schedstat.and_then(|mut file| {
+        file.rewind().ok()?;
+        let length = file.read(&mut text).ok()?;
+        let text = std::str::from_utf8(text.get(..length)?).ok()?;
+        text.split_whitespace().nth(1)?.parse().ok()
+    });
     nanos.map_or(Duration::ZERO, Duration::from_nanos)
 }
 
