@@ -60,7 +60,8 @@ impl TestVm {
         let url = exporter.url("");
         let wrapper = format!(
             "#!/bin/sh\ncommand=$1\nshift\ncase $command in\n\
-             watch) echo $$ >\"$HOME/watch.pid\"; exec '{PROGRAM}' watch --url='{url}' \"$@\" ;;\n\
+             watch) case $* in *--url=*) ;; *) set -- --url='{url}' \"$@\" ;; esac\n\
+             echo $$ >\"$HOME/watch.pid\"; exec '{PROGRAM}' watch \"$@\" ;;\n\
              approve) [ ! -e \"$HOME/refused\" ]; result=$?; printf 'approve %s\\n' \"$*\" >>\"$HOME/calls\"\n\
              [ $result -eq 0 ] && exec '{PROGRAM}' approve '{imds}' \"$@\" ;;\nesac\n"
         );
