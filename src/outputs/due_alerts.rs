@@ -92,8 +92,8 @@ pub fn due_alerts(snapshot: &Snapshot, external: &Labels, now: Moment) -> Vec<Du
         .flat_map(|tracked| {
             let alerts = judge(tracked, now).alerts.into_iter();
             // Prometheus may still send that of a former owner, and so may other VMs of the event.
-            let ends_former = tracked.names_only_this_vm()
-                && tracked.since(tracked.changed_at, now) >= RESOLVE_AFTER;
+            let owned_for = tracked.owner_changed_at.map(|at| tracked.since(at, now));
+            let ends_former = tracked.names_only_this_vm() && owned_for >= Some(RESOLVE_AFTER);
             let alerts =
                 alerts.filter(move |alert| ends_former || alert.owner == tracked.owner.as_deref());
             alerts.filter_map(|alert| {

@@ -141,7 +141,7 @@ pub(super) fn alerts<'a>(
     for owner in &tracked.former_owners {
         alerts.extend(current.iter().map(|alert| EventAlert {
             owner: owner.as_deref(),
-            state: AlertState::Obsolete(None),
+            state: AlertState::Obsolete(tracked.owner_changed_at),
             ..*alert
         }));
     }

@@ -193,8 +193,8 @@ impl Engine {
         }
         self.metadata_name = Some(Arc::from(identity.name.as_str()));
         log_identity(&identity, self.vm_name.as_deref());
-        let has_owner = identity.owner.as_ref().is_some_and(|it| !it.is_empty());
-        if let Some(tag) = self.owner_tag.as_deref().filter(|_| !has_owner) {
+        let lacks_owner = self.tracker.owner.is_none();
+        if let Some(tag) = self.owner_tag.as_deref().filter(|_| lacks_owner) {
             warn!(
                 tag,
                 "no owner: this VM has no such tag, or instance metadata lack the tags"

@@ -178,7 +178,7 @@ impl TrackerEntry {
             let was = std::mem::replace(&mut tracked.owner, owner.cloned());
             push_bounded(&mut tracked.former_owners, was);
             tracked.former_owners.retain(|it| it.as_ref() != owner);
-            tracked.changed_at = at;
+            tracked.owner_changed_at = Some(at);
         }
     }
 
@@ -419,6 +419,7 @@ impl TrackerEntry {
         *self = Self::begin(&other, scope, sight, host, owner, now, transitions);
         let tracked = self.tracked_mut();
         tracked.former_owners.clone_from(&was.former_owners);
+        tracked.owner_changed_at = was.owner_changed_at;
         tracked.former_kinds.clone_from(&was.former_kinds);
         tracked.record_former_kind(was.shown.kind());
     }

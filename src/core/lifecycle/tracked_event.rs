@@ -89,6 +89,8 @@ pub struct TrackedEvent {
     /// Those before, without the current one: their alerts have ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub former_owners: Vec<Option<Arc<str>>>,
+    #[serde(default)]
+    pub owner_changed_at: Option<Timestamp>,
 }
 
 /// How the first document with an event had it.
@@ -187,6 +189,7 @@ impl TrackedEvent {
             physical_hosts: None,
             owner: None,
             former_owners: Vec::new(),
+            owner_changed_at: None,
         }
     }
 
