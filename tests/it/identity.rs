@@ -193,9 +193,15 @@ fn the_owner_survives_a_restart_of_the_same_vm_with_the_same_tag_alone() {
     assert_eq!(restarted(None), None);
     assert_eq!(restarted(Some("department")), None);
     assert_eq!(restarted(Some("team")).as_deref(), Some("shop"));
+    let warnings = |vm: &DrivenEngine| {
+        let lines = vm.log.iter();
+        lines.filter(|it| it.message.starts_with("no owner")).count()
+    };
     vm.handle(identified("a-vm", None));
     assert_eq!(vm.published.owner.as_deref(), Some("shop"));
+    assert_eq!(warnings(&vm), 0);
     // The disk was cloned.
     vm.handle(identified("another-vm", None));
     assert_eq!(vm.published.owner, None);
+    assert_eq!(warnings(&vm), 1);
 }
