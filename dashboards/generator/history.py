@@ -167,7 +167,7 @@ def approvals(y: int) -> p.Panel:
         "Approvals that the exporters sent in this time, by what came of them; of all VMs in these clusters and jobs.",
         (0, y, 24, 7),
         [f"sum by (event_type, result) (max by ({q.VM},event_type,result) (increase({sent}[$__range]))) > 0.5"],
-        columns={"event_type": ("Type", {}), "result": ("Result", {}), "Value": ("Approvals", COUNT)}, sort="Value",
+        columns={"event_type": ("Type", {}), "result": ("Result", {}), "Value": ("Approvals", {**COUNT, "custom__width": 95})}, sort="Value",
         empty=NO_ROWS,
     )
 
@@ -205,7 +205,7 @@ def evictions(y: int) -> p.Panel:
     return p.table(
         "Evictions by size and region", "Announced evictions of the selected Spot VMs, by the last size and region of each VM.",
         (12, y, 12, 8), [f"count by (vm_size, location) (group by ({q.VM}, event_id) ({evicted}) * on ({q.VM}) group_left (vm_size, location) {last})"],
-        columns={"vm_size": ("Size", {}), "location": ("Region", {}), "Value": ("Evictions", COUNT)}, sort="Value", empty=NO_ROWS,
+        columns={"vm_size": ("Size", {}), "location": ("Region", {}), "Value": ("Evictions", {**COUNT, "custom__width": 95})}, sort="Value", empty=NO_ROWS,
     )
 
 

@@ -100,7 +100,7 @@ def past(y: int) -> p.Panel:
         ],
         columns={
             "Value #A": ("First seen", time), "event_type": ("Type", {"custom__width": 85}),
-            "Value #B": ("Notice", {**seconds, "decimals": 0}), "Value #C": ("Ended", time),
+            "Value #B": ("Notice", seconds), "Value #C": ("Ended", time),
             "outcome": ("Outcome", {"custom__minWidth": 90}),
             "Value #D": ("Announced", {**seconds, "noValue": "unknown"}), "Value #E": ("Observed", seconds),
             **p.id_columns(),
