@@ -195,7 +195,9 @@ fn the_owner_survives_a_restart_of_the_same_vm_with_the_same_tag_alone() {
     assert_eq!(restarted(Some("team")).as_deref(), Some("shop"));
     let warnings = |vm: &DrivenEngine| {
         let lines = vm.log.iter();
-        lines.filter(|it| it.message.starts_with("no owner")).count()
+        lines
+            .filter(|it| it.message.starts_with("no owner"))
+            .count()
     };
     vm.handle(identified("a-vm", None));
     assert_eq!(vm.published.owner.as_deref(), Some("shop"));
