@@ -147,6 +147,23 @@ fn each_kind_of_flapping_is_counted() {
     }
 }
 
+/// An entry of Azure's document may name any number of VMs.
+#[test]
+fn a_line_about_an_event_of_thousands_of_vms_has_the_first_names() {
+    let mut vm = vm();
+    let names: Vec<_> = (0..9_000).map(|number| format!("web_{number}")).collect();
+    vm.poll(&[platform(&json!({"Resources": names}))]);
+    let logged = vm.log.iter().find_map(|line| line.field("resources"));
+    let logged = logged.unwrap();
+    assert!(logged.starts_with("web_0,web_1,"), "{logged:.40}");
+    assert!(
+        logged.ends_with('…') && logged.len() < 30_000,
+        "{}",
+        logged.len()
+    );
+    assert_eq!(vm.json()["Resources"].as_array().unwrap().len(), 9_000);
+}
+
 #[test]
 fn events_that_flap_write_a_bounded_number_of_lines_a_minute_and_hide_no_eviction() {
     let mut vm = vm();

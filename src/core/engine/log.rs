@@ -8,7 +8,7 @@ use crate::{
     azure::event::{Event, EventScope, Impact, Source, resource_name},
     base::{
         log_id,
-        text::sanitize,
+        text::{excerpt, sanitize},
         time::{MonotonicTime, Timestamp},
     },
     core::{
@@ -19,6 +19,9 @@ use crate::{
 
 /// An event that changes with each poll must not fill the disk with the names of hundreds of VMs.
 const MAX_LINES_WITH_TEXTS: u32 = 30;
+
+/// Characters of these names in a line: journald splits a line of more than 48 KiB (`LineMax`).
+const MAX_NAMES: usize = 20_000;
 
 /// Events that flap by hundreds must not fill the disk.
 const MAX_LINES_PER_MINUTE: u64 = 100;
@@ -68,7 +71,7 @@ fn texts(tracked: &TrackedEvent) -> (Option<String>, Option<String>) {
     let names: Vec<_> = names.map(|name| resource_name(name)).collect();
     let description = tracked.shown.description_text();
     (
-        Some(sanitize(&names.join(",")).into_owned()),
+        Some(excerpt(&names.join(","), MAX_NAMES)),
         description.map(|text| sanitize(text).into_owned()),
     )
 }
