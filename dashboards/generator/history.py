@@ -25,9 +25,15 @@ def over_range(operator: str, metric: str, over: str = "[$__range]") -> str:
     return f"{operator}_over_time(azure_scheduled_event_{metric}{{{q.EVENTS}}}{over})"
 
 
+INFO = "azure_scheduled_events_vm_info"
 # Events that began or were due within the hour. A VM that is down in its event does not report that it has started.
 CANCELLED = f'last_over_time(azure_scheduled_event_ended_timestamp_seconds{{{q.CLUSTER},outcome="cancelled"}}[$__range])'
 BEGAN = f"{over_range('max', 'priority')} > {q.NEAR} unless on ({q.EVENT}) {CANCELLED}"
+
+
+def last_info(otherwise: str) -> str:
+    """A series for each VM. A resized VM has one for each size: its last hour shows the last one."""
+    return f"topk by ({q.VM}) (1,max_over_time(timestamp({INFO})[$__range:1h]) or {otherwise})"
 
 
 def lost(over: str = "[$__range]") -> str:
@@ -92,8 +98,7 @@ def per_day(y: int) -> list[p.Panel]:
 
 def bars(at: p.Place, title: str, description: str, expr: str, unit: str) -> p.Panel:
     return p.graph(
-        title, description, at, [(expr, "{{event_type}}")], unit=unit, decimals=int(unit == "s"), interval="1d",
-        calcs=("sum",),
+        title, description, at, [(expr, "{{event_type}}")], unit=unit, decimals=int(unit == "s"), interval="1d", calcs=("sum",),
         custom={
             "drawStyle": "bars", "barAlignment": 1, "barWidthFactor": 0.8, "fillOpacity": 85, "lineWidth": 0,
             "stacking": {"group": "A", "mode": "normal"},
@@ -146,11 +151,7 @@ def risk(y: int) -> list[p.Panel]:
         ),
         p.table(
             "VMs hit most", "The 15 VMs with most events, counted as under VMs hit.", (12, y, 12, 10),
-            [
-                q.cluster_for_links(
-                    f"topk(15, count by (cluster,instance,vm_name) (group by ({q.EVENT},instance,vm_name) ({BEGAN})))"
-                )
-            ],
+            [q.cluster_for_links(f"topk(15, count by (cluster,instance,vm_name) (group by ({q.EVENT},instance,vm_name) ({BEGAN})))")],
             columns={
                 "vm_name": ("VM", {"links": [p.vm_link()], **NAME}), "cluster": ("In cluster", NAME),
                 "Value": ("Events", COUNT), "instance": ("Instance", p.HIDDEN), "in": ("Cluster", p.HIDDEN),
@@ -186,12 +187,13 @@ def outcomes(y: int) -> p.Panel:
 
 def unannounced(y: int) -> p.Panel:
     seconds = f"increase(azure_scheduled_events_unannounced_interruption_seconds_sum{{{q.TARGET}}}[$__range])"
+    info = last_info(f"on ({q.VM}) {INFO} or on ({q.VM}) up")
     return p.table(
         "Interruptions that no event announced",
         "The sum of pauses of a second or more that a VM measured on itself while no event of it was pending. Each is too short by up to one poll interval.",
-        (0, y, 12, 8), [q.cluster_for_links(f"max by (cluster, instance) ({seconds}) > 0")],
+        (0, y, 12, 8), [q.cluster_for_links(f"max by (cluster, instance, vm_name) ({seconds} * on ({q.VM}) group_left (vm_name) {info}^0) > 0")],
         columns={
-            "instance": ("Instance", {"links": [p.vm_link()], **NAME}), "cluster": ("In cluster", NAME),
+            "vm_name": ("VM", {"links": [p.vm_link()], **NAME}), "instance": ("Instance", NAME), "cluster": ("In cluster", NAME),
             "Value": ("Interruption", SECONDS), "in": ("Cluster", p.HIDDEN),
         }, sort="Value", empty=NO_ROWS,
     )
@@ -199,12 +201,10 @@ def unannounced(y: int) -> p.Panel:
 
 def evictions(y: int) -> p.Panel:
     evicted = f'last_over_time({q.PRIORITY}{{{q.TARGET},vm_scale_set=~"$scale_set",owner=~"$owner",event_type="Preempt"}}[$__range])'
-    info = "azure_scheduled_events_vm_info"
-    # A resized VM has a series for each size. Its last hour shows the last one; what no hour shows has any of its series.
-    last = f"topk by ({q.VM}) (1, max_over_time(timestamp({info})[$__range:1h]) or last_over_time({info}{{{q.CLUSTER}}}[$__range]))"
+    of_any_hour = f"last_over_time({INFO}{{{q.CLUSTER}}}[$__range])"
     return p.table(
         "Evictions by size and region", "Announced evictions of the selected Spot VMs, by the last size and region of each VM.",
-        (12, y, 12, 8), [f"count by (vm_size, location) (group by ({q.VM}, event_id) ({evicted}) * on ({q.VM}) group_left (vm_size, location) {last})"],
+        (12, y, 12, 8), [f"count by (vm_size, location) (group by ({q.VM}, event_id) ({evicted}) * on ({q.VM}) group_left (vm_size, location) {last_info(of_any_hour)})"],
         columns={"vm_size": ("Size", {}), "location": ("Region", {}), "Value": ("Evictions", {**COUNT, "custom__width": 95})}, sort="Value", empty=NO_ROWS,
     )
 

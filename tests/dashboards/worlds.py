@@ -323,7 +323,7 @@ def evicted() -> World:
         (vm, Vm("web_1", paused=20)), (event,),
         (
             Truth(HISTORY, "Evictions by size and region", 38, {("D2s", "westeurope"): 1}, ("vm_size", "location")),
-            Truth(HISTORY, "Interruptions that no event announced", 38, {("web_1",): 4}, ("instance",)),
+            Truth(HISTORY, "Interruptions that no event announced", 38, {("web_1", "web_1"): 4}, ("vm_name", "instance")),
             now(13, silent, "A"), Truth(FLEET, "VMs of these events", 13, {("spot_0",): 10 + CRITICAL}, ("vm_name",)),
             coverage(13, report=1, in_event=1), now(25, silent, "A"), on_vm(13, silent, chosen={"instance": "spot_0"}),
             now(28, {}, "A"), now(28, NOT_STARTED), coverage(28, report=1), figure(HISTORY, "VMs hit", 38, 1),
