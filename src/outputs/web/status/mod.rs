@@ -293,6 +293,9 @@ fn about(snapshot: &Snapshot, serving: &ProbeResult, now: Moment) -> Markup {
                     h2 { "This VM" }
                     dl.facts {
                         (fact("Name", &html! { (plain(name)) }))
+                        @if let Some(owner) = &snapshot.owner {
+                            (fact("Owner", &html! { (plain(owner)) }))
+                        }
                         @if let Some(vm) = snapshot.identity.as_deref() {
                             @for (label, value) in [
                                 ("Computer", &vm.computer_name),

@@ -65,6 +65,15 @@ fn page_of_the_demo_says_that_events_are_simulated_and_links_the_simulator() {
 }
 
 #[test]
+fn a_known_owner_is_shown_beside_the_name() {
+    let mut snapshot = snapshot_after(&[]);
+    assert!(!render(&snapshot, 0).contains("Owner"));
+    snapshot.owner = Some("shop & co".into());
+    let text = text_of(&render(&snapshot, 0));
+    assert!(text.contains("|Name|web_1|Owner|shop &amp; co|"), "{text}");
+}
+
+#[test]
 fn event_of_this_vm_is_shown_in_full() {
     let snapshot = snapshot_after(&[(0, json!([freeze(&json!({}))]))]);
     let page = render(&snapshot, 10);
