@@ -4,7 +4,7 @@
 #     benches/rules.sh [VMS [EVENTS]]        default 10000 500
 #
 # RULES is a list of checkouts and commits, default this checkout. They are measured one after another on the same fleet,
-# which has the metrics of all of them: RULES="b3a333d ." compares that commit with this checkout.
+# which has the metrics of all of them: RULES="v0.1.0 ." compares that tag with this checkout.
 #
 # A real Prometheus on loopback scrapes the last 20 minutes of the fleet, a minute of samples every five seconds
 # (benches/fleet.py), and evaluates the unmodified rule files. It therefore has the samples in memory, as that of a real
