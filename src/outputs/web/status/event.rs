@@ -61,6 +61,7 @@ pub(super) fn list(
 
 fn row(judgement: &Judgement<'_>, snapshot: &Snapshot, now: Moment) -> Markup {
     let tracked = judgement.tracked;
+    let approval = snapshot.approvals.get(&tracked.shown.id);
     html! {
         li.event.row.(class(&tracked.shown))
             data-testid="event" data-event-id=(plain(tracked.shown.id.as_str())) data-phase=(tracked.phase().as_str()) {
@@ -70,7 +71,7 @@ fn row(judgement: &Judgement<'_>, snapshot: &Snapshot, now: Moment) -> Markup {
             } @else if let Start::NotBefore(due) = judgement.start {
                 span.when { (countdown(due, now)) }
             }
-            @if let Some(decision) = snapshot.approvals.get(&tracked.shown.id) {
+            @if let Some(decision) = approval.filter(|it| it.reason() != Some("off")) {
                 div.approval { (approval_decision(Some(decision))) }
             }
         }

@@ -149,6 +149,7 @@ fn lists_and_texts_are_limited() {
     let page = render(&snapshot, 10);
     assert_eq!(page.matches("data-event-id=").count(), MAX_LISTED);
     assert!(page.contains("150 more in the "), "{page}");
+    assert!(!page.contains("Approvals are off"), "in each row: {page}");
     let own: Vec<Value> = (0..5)
         .map(|number| freeze(&json!({"EventId": format!("event-{number}")})))
         .collect();
