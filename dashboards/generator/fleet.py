@@ -62,7 +62,7 @@ def events() -> list[p.Panel]:
             f'"{SAYS["0"]}": an event of such a VM can be missing.', (0, 0, 8, 6),
             [
                 (q.cluster_for_text(q.with_words(f"topk(2,{silent})")), "{{summary}}, VM does not report{{in}}"),
-                (q.cluster_for_text(q.down()), "{{summary}}, VM down{{in}}"),
+                (q.cluster_for_text(q.down(q.OF_ANY_TYPE)), "{{summary}}, VM down{{in}}"),
                 (q.cluster_for_text(or_none(q.with_words(f"topk(2,{begun})"), NOT_STARTED)), "{{summary}}{{in}}"),
                 (f'count_values("known", ({q.state()}) != 1)', "{{known}}"),
             ],
@@ -85,8 +85,7 @@ def events() -> list[p.Panel]:
         p.stat(
             "Starts in",
             'Of the event under Next: until NotBefore, before which Azure does not start it unless somebody approves it. "due": it can start at any moment.',
-            (13, 0, 3, 6),
-            [f"{left} and on ({q.EVENT}) {following}"],
+            (13, 0, 3, 6), [f"{left} and on ({q.EVENT}) {following}"],
             unit="dtdurations", mappings=tuple(STARTS_IN["mappings"]),
         ),
     ]

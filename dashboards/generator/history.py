@@ -200,7 +200,7 @@ def unannounced(y: int) -> p.Panel:
 
 
 def evictions(y: int) -> p.Panel:
-    evicted = f'last_over_time({q.PRIORITY}{{{q.TARGET},vm_scale_set=~"$scale_set",owner=~"$owner",event_type="Preempt"}}[$__range])'
+    evicted = f'last_over_time({q.PRIORITY}{{{q.OF_ANY_TYPE},event_type="Preempt"}}[$__range])'
     of_any_hour = f"last_over_time({INFO}{{{q.CLUSTER}}}[$__range])"
     return p.table(
         "Evictions by size and region", "Announced evictions of the selected Spot VMs, by the last size and region of each VM.",

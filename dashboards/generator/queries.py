@@ -6,7 +6,8 @@ CLUSTER = 'cluster=~"$cluster"'
 JOB = f'{CLUSTER},job=~"$job"'
 TARGET = f'{JOB},instance=~"$instance"'
 SELECTED = f"{{{TARGET}}}"
-EVENTS = f'{TARGET},vm_scale_set=~"$scale_set",owner=~"$owner",event_type=~"$event_type"'
+OF_ANY_TYPE = f'{TARGET},vm_scale_set=~"$scale_set",owner=~"$owner"'
+EVENTS = f'{OF_ANY_TYPE},event_type=~"$event_type"'
 
 # The order of each open event of each VM: more than BEGUN if it has started, more than NEAR if it can start within the
 # hour, 0 after the end. The rest above these is the severity: 3 is critical.
@@ -45,9 +46,9 @@ def with_words(events: str, word: str = "summary", within: str = LATELY) -> str:
     return f"({events}) *on({EVENT})group_left({word}) {newest}^0"
 
 
-def down() -> str:
+def down(selection: str) -> str:
     """The events of which no VM has told for 15 minutes, and a VM that has to restart does not answer."""
-    last = f'last_over_time({PRIORITY}{{{TARGET},event_type=~"Reboot|Redeploy"}}{DOWN_FOR}) > {NEAR}'
+    last = f'last_over_time({PRIORITY}{{{selection},event_type=~"Reboot|Redeploy"}}{DOWN_FOR}) > {NEAR}'
     silent = f"{last} and on ({VM}) up == 0 unless on ({EVENT}) last_over_time({PRIORITY}{LATELY})"
     return with_words(f"max by ({EVENT}) ({silent})", within=DOWN_FOR)
 

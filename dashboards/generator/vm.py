@@ -22,7 +22,7 @@ def now() -> list[p.Panel]:
             '"VM down": in its Reboot or Redeploy, it has not answered for more than 15 minutes, up to four hours. If the exporter does not report, an event can be missing here.',
             (0, 0, 11, 4),
             [
-                (q.down(), "{{summary}}, VM down"),
+                (q.down(q.TARGET), "{{summary}}, VM down"),
                 (or_none(f"sort_desc({q.with_words(f'max by ({q.EVENT}) ({PENDING})')})"), "{{summary}}"),
                 (f'count_values("known", ({q.state()}) != 1)', "{{known}}"),
             ],

@@ -305,7 +305,7 @@ def restarting() -> World:
             now(21, silent, "A"), now(21, {}, "B"), on_vm(21, silent, **this), coverage(21, report=1, in_event=1),
             figure(VM, "The life of each event", 21, 0, **this),
             Truth(FLEET, "VMs of these events", 21, {("web_0",): due(CRITICAL, 0.25)}, ("vm_name",)),
-            now(60, {}, "A"), now(60, silent, "B"), on_vm(60, silent, "A", **this),
+            now(60, {}, "A"), now(60, silent, "B"), now(60, {}, "B", chosen={"owner": "shop"}), on_vm(60, silent, "A", **this),
             says(60, MISSING), coverage(60, report=1, not_scraped=1), figure(HISTORY, "VMs hit", 60, 1),
             now(72, NOT_STARTED), now(72, {}, "A"), now(72, {}, "B"), now(95, {}, "B"), figure(HISTORY, "Time lost", 78, 3000), figure(HISTORY, "VMs hit", 78, 1),
         ),
