@@ -28,7 +28,7 @@ COVERAGE = {
     "2": ("report", p.CALM), "3": ("warming up", p.BLIND), "4": ("warming up", p.BLIND), "5": ("not a target", p.BLIND),
 }
 COUNT = p.thresholds((None, p.CALM), (1, p.NOTICE))
-NONE, NOT_STARTED = "none reported", "no started event reported"
+NONE, NOT_STARTED = "none reported", "no VM reports a start"
 # What is said about the exporters, by the value of `queries.state`.
 SAYS = {
     "0": "not all exporters report: see Coverage", "2": "the selection has no target", "3": "no exporter in this job or cluster",

@@ -108,9 +108,9 @@ def bars(at: p.Place, title: str, description: str, expr: str, unit: str) -> p.P
 
 
 def by_type(y: int) -> p.Panel:
-    counted = f'azure_scheduled_event_not_before_countdown_seconds{{{q.TARGET},event_type=~"$event_type",scope!="other"}}'
+    countdown = "azure_scheduled_event_not_before_countdown_seconds"
     chosen = f"and on ({q.EVENT}) {over_range('last', 'priority')}"
-    notice = f"max by ({TYPED}) (max_over_time({counted}[$__range])) {chosen}"
+    notice = f'max by ({TYPED}) (max_over_time({countdown}{{{q.CLUSTER},scope!="other"}}[$__range])) {chosen} unless on ({q.EVENT}) {countdown} offset $__range'
     promised = [f'label_replace(vector({value}), "event_type", "{name}", "", "")' for name, value in PROMISED.items()]
     longest = f"max by ({TYPED}) ({lost()})"
     return p.table(
@@ -180,7 +180,7 @@ def outcomes(y: int) -> p.Panel:
         "From the counters of the exporters: each VM counts the end of each event once. Without the VMs that are gone before the end.",
         (0, y, 24, 7),
         [f"sum by (event_type, outcome) (max by ({q.VM}, event_type, outcome) (increase({ended}[$__range]))) > 0.5"],
-        columns={"event_type": ("Type", {}), "outcome": ("Outcome", {}), "Value": ("VMs", COUNT)}, sort="Value",
+        columns={"event_type": ("Type", {}), "outcome": ("Outcome", {}), "Value": ("Ends", COUNT)}, sort="Value",
         empty=NO_ROWS,
     )
 

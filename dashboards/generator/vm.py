@@ -69,7 +69,7 @@ def timeline(y: int) -> p.Panel:
     return p.panel(
         "state-timeline", "The life of each event",
         "From the first sight to the end: announced, and begun. If the VM stops to answer, the last state is shown for 15 minutes.",
-        (0, y, 24, 7), [(begun, "{{event_type}} {{id}}")], interval="1m",
+        (0, y, 24, 7), [(begun, "{{event_type}} {{id}}")], interval="15s",
         empty="no rows",
         defaults={
             "mappings": [p.value_map({"0": ("announced", p.NOTICE), "1": ("begun", p.WARNING)})],
@@ -83,9 +83,9 @@ def past(y: int) -> p.Panel:
     seconds = {"unit": "s", "decimals": 1, "custom__width": 93}
     time = {"unit": "time:MM-DD HH:mm:ss", "custom__width": 130}
 
-    def last(metric: str, more: str = "") -> str:
+    def last(metric: str, more: str = "", within: str = "[$__range]") -> str:
         series = f'azure_scheduled_event_{metric}{{{q.TARGET},scope!="other"}}'
-        return f"max by ({q.EVENT}{more}) (max_over_time({series}[$__range])) {over}"
+        return f"max by ({q.EVENT}{more}) (max_over_time({series}{within})) {over}"
 
     first_seen = f'azure_scheduled_event_first_seen_timestamp_seconds{{{q.TARGET},scope!="other"}}'
     events = f"1000 * min by ({q.EVENT}, event_type) (min_over_time({first_seen}[$__range])) {over}"
@@ -94,7 +94,7 @@ def past(y: int) -> p.Panel:
         "The events of this time that are not open: the notice that was given, and the announced against the observed interruption. "
         "An event without an end was not seen to end, because the VM was gone.", (0, y, 24, 7),
         [
-            p.with_trace(events), last("not_before_countdown_seconds"),
+            p.with_trace(events), f"{last('not_before_countdown_seconds', within='[8d]')} and on ({q.EVENT}) max_over_time({first_seen}[$__range])",
             f"1000 * {last('ended_timestamp_seconds', ', outcome')}", last("duration_seconds"),
             last("observed_interruption_seconds"),
         ],

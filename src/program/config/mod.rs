@@ -112,7 +112,7 @@ impl Config {
         };
         if config.listen.is_empty() && !config.has_output() {
             let problem = "none needs another output: add --textfile.path or --alertmanager.url, or set \
-                           OTEL_EXPORTER_OTLP_ENDPOINT";
+                           OTEL_EXPORTER_OTLP_ENDPOINT (without OTEL_SDK_DISABLED=true)";
             return Err(flag_error("web.listen-address", problem));
         }
         let mut targets = config.alertmanagers.iter();

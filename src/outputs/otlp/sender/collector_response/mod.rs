@@ -27,6 +27,7 @@ use crate::{
     },
     outputs::{
         otlp::{
+            Signal,
             cursor::RequestResult,
             settings::{ExporterSettings, Protocol},
         },
@@ -166,6 +167,12 @@ impl ExporterSettings {
     fn hint(&self, status: StatusCode, is_https_expected: bool) -> String {
         let path = self.signal.path();
         let found = self.endpoint.path().trim_end_matches('/');
+        let base = found.strip_suffix(&path).unwrap_or_default();
+        let is_appended_twice = || {
+            Signal::ALL
+                .iter()
+                .any(|signal| base.trim_end_matches('/').ends_with(&signal.path()))
+        };
         match status.as_u16() {
             _ if is_https_expected => "; the port expects TLS: write https:// in the endpoint".to_owned(),
             200..=299 | 400 | 415 | 505 if self.protocol == Protocol::Grpc => {
@@ -176,7 +183,7 @@ impl ExporterSettings {
             404 | 405 if self.protocol == Protocol::Grpc => {
                 "; check the port, usually 4317, and that the endpoint has no path".to_owned()
             }
-            404 | 405 if found.matches("/v1/").count() > 1 => {
+            404 | 405 if is_appended_twice() => {
                 format!("; the path has /v1/ twice: OTEL_EXPORTER_OTLP_ENDPOINT is used without it, {path} is appended")
             }
             404 | 405 if !found.ends_with(&path) => {

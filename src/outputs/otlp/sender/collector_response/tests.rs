@@ -192,6 +192,7 @@ const HINTS: &[(u16, Pairs, &str, Pairs, &str)] = &[
     (404, &[], "", &[], "set OTEL_TRACES_EXPORTER=none"),
     (404, &[], "", &[(BASE, "http://c/v1/traces")], "the path has /v1/ twice"),
     (405, &[], "", &[(BASE, "http://c/otlp/v1/logs/")], "the path has /v1/ twice"),
+    (404, &[], "", &[(BASE, "http://prometheus:9090/api/v1/otlp")], "set OTEL_TRACES_EXPORTER=none"),
     (404, &[], "", &[(OWN, "http://c:4318")], "append /v1/traces to it"),
     (405, &[], "", &[(OWN, "http://c:4318/otlp/")], "append /v1/traces to it"),
     (400, &[], "Client sent an HTTP request to an HTTPS server.", &[], "write https://"),
