@@ -387,7 +387,7 @@ pub(crate) struct LogFlags {
 pub(crate) enum Output {
     /// Aligned columns
     Table,
-    /// Azure's JSON
+    /// JSON; events have Azure's members
     Json,
 }
 
