@@ -81,7 +81,7 @@ def total(x: int, title: str, description: str, expr: str, **more: Any) -> p.Pan
 def per_day(y: int) -> list[p.Panel]:
     # A point is at the start of its day and counts the next 24 hours, so today's point exists before the day ends.
     day = "[1d] offset -1d"
-    today = f"min_over_time(azure_scheduled_event_first_seen_timestamp_seconds{OWN}{day}) >= time() < time() + 86400"
+    today = f"min_over_time({q.FIRST_SEEN}{OWN}{day}) >= time() < time() + 86400"
     return [
         bars(
             (0, y, 12, 9), "Events per day", "Events by the day (UTC) on which they were first seen, each once.",
@@ -108,14 +108,13 @@ def bars(at: p.Place, title: str, description: str, expr: str, unit: str) -> p.P
 
 
 def by_type(y: int) -> p.Panel:
-    countdown = "azure_scheduled_event_not_before_countdown_seconds"
     chosen = f"and on ({q.EVENT}) {over_range('last', 'priority')}"
-    notice = f'max by ({TYPED}) (max_over_time({countdown}{{{q.CLUSTER},scope!="other"}}[$__range])) {chosen} unless on ({q.EVENT}) {countdown} offset $__range'
+    notice = f"max by ({TYPED}) (max_over_time(azure_scheduled_event_not_before_countdown_seconds{{{q.CLUSTER}}}[$__range])) {chosen} {q.ANNOUNCED_IN_TIME}"
     promised = [f'label_replace(vector({value}), "event_type", "{name}", "", "")' for name, value in PROMISED.items()]
     longest = f"max by ({TYPED}) ({lost()})"
     return p.table(
         "Notice against Azure's promise, and interruption",
-        "Notice: the most that was left until NotBefore at a scrape; a postponement adds to it. Promised is the minimum in Azure's documentation (Terminate: the least that can be set). "
+        "Notice: the most that was left until NotBefore at a scrape; a postponement adds to it, and an event that was announced before this time does not count. Promised is the minimum in Azure's documentation (Terminate: the least that can be set). "
         "9 in 10: what nine of ten events had at least; with fewer events, a value between the shortest two. Interruption: of each event the longest that a VM measured on itself.",
         (0, y, 24, 7),
         [
@@ -187,13 +186,12 @@ def outcomes(y: int) -> p.Panel:
 
 def unannounced(y: int) -> p.Panel:
     seconds = f"increase(azure_scheduled_events_unannounced_interruption_seconds_sum{{{q.TARGET}}}[$__range])"
-    info = last_info(f"on ({q.VM}) {INFO} or on ({q.VM}) up")
     return p.table(
         "Interruptions that no event announced",
         "The sum of pauses of a second or more that a VM measured on itself while no event of it was pending. Each is too short by up to one poll interval.",
-        (0, y, 12, 8), [q.cluster_for_links(f"max by (cluster, instance, vm_name) ({seconds} * on ({q.VM}) group_left (vm_name) {info}^0) > 0")],
+        (0, y, 12, 8), [q.cluster_for_links(f"max by (cluster, instance, vm_name) ({seconds} * on ({q.VM}) group_left (vm_name) {last_info(f'on ({q.VM}) last_over_time(azure_scheduled_events_up[$__range])')}^0) > 0")],
         columns={
-            "vm_name": ("VM", {"links": [p.vm_link()], **NAME}), "instance": ("Instance", NAME), "cluster": ("In cluster", NAME),
+            "vm_name": ("VM", {"links": [p.vm_link()], **NAME}), "instance": ("Instance", {"links": [p.vm_link()], **NAME}), "cluster": ("In cluster", NAME),
             "Value": ("Interruption", SECONDS), "in": ("Cluster", p.HIDDEN),
         }, sort="Value", empty=NO_ROWS,
     )
@@ -201,10 +199,9 @@ def unannounced(y: int) -> p.Panel:
 
 def evictions(y: int) -> p.Panel:
     evicted = f'last_over_time({q.PRIORITY}{{{q.OF_ANY_TYPE},event_type="Preempt"}}[$__range])'
-    of_any_hour = f"last_over_time({INFO}{{{q.CLUSTER}}}[$__range])"
     return p.table(
         "Evictions by size and region", "Announced evictions of the selected Spot VMs, by the last size and region of each VM.",
-        (12, y, 12, 8), [f"count by (vm_size, location) (group by ({q.VM}, event_id) ({evicted}) * on ({q.VM}) group_left (vm_size, location) {last_info(of_any_hour)})"],
+        (12, y, 12, 8), [f"count by (vm_size, location) (group by ({q.VM}, event_id) ({evicted}) * on ({q.VM}) group_left (vm_size, location) {last_info(f'last_over_time({INFO}{{{q.CLUSTER}}}[$__range])')})"],
         columns={"vm_size": ("Size", {}), "location": ("Region", {}), "Value": ("Evictions", {**COUNT, "custom__width": 95})}, sort="Value", empty=NO_ROWS,
     )
 

@@ -8,6 +8,8 @@ TARGET = f'{JOB},instance=~"$instance"'
 SELECTED = f"{{{TARGET}}}"
 OF_ANY_TYPE = f'{TARGET},vm_scale_set=~"$scale_set",owner=~"$owner"'
 EVENTS = f'{OF_ANY_TYPE},event_type=~"$event_type"'
+FIRST_SEEN = "azure_scheduled_event_first_seen_timestamp_seconds"
+ANNOUNCED_IN_TIME = f"unless on({EVENT}) last_over_time({FIRST_SEEN}[$__range])<time()-$__range_s"
 
 # The order of each open event of each VM: more than BEGUN if it has started, more than NEAR if it can start within the
 # hour, 0 after the end. The rest above these is the severity: 3 is critical.

@@ -83,18 +83,17 @@ def past(y: int) -> p.Panel:
     seconds = {"unit": "s", "decimals": 1, "custom__width": 93}
     time = {"unit": "time:MM-DD HH:mm:ss", "custom__width": 130}
 
-    def last(metric: str, more: str = "", within: str = "[$__range]") -> str:
+    def last(metric: str, more: str = "") -> str:
         series = f'azure_scheduled_event_{metric}{{{q.TARGET},scope!="other"}}'
-        return f"max by ({q.EVENT}{more}) (max_over_time({series}{within})) {over}"
+        return f"max by ({q.EVENT}{more}) (max_over_time({series}[$__range])) {over}"
 
-    first_seen = f'azure_scheduled_event_first_seen_timestamp_seconds{{{q.TARGET},scope!="other"}}'
-    events = f"1000 * min by ({q.EVENT}, event_type) (min_over_time({first_seen}[$__range])) {over}"
+    events = f'1000 * min by ({q.EVENT}, event_type) (min_over_time({q.FIRST_SEEN}{{{q.TARGET},scope!="other"}}[$__range])) {over}'
     return p.table(
         "Past events",
-        "The events of this time that are not open: the notice that was given, and the announced against the observed interruption. "
+        "The events of this time that are not open: the notice that was given, if in this time, and the announced against the observed interruption. "
         "An event without an end was not seen to end, because the VM was gone.", (0, y, 24, 7),
         [
-            p.with_trace(events), f"{last('not_before_countdown_seconds', within='[8d]')} and on ({q.EVENT}) max_over_time({first_seen}[$__range])",
+            p.with_trace(events), f"{last('not_before_countdown_seconds')} {q.ANNOUNCED_IN_TIME}",
             f"1000 * {last('ended_timestamp_seconds', ', outcome')}", last("duration_seconds"),
             last("observed_interruption_seconds"),
         ],

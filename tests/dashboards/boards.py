@@ -63,6 +63,7 @@ def interpolate(query: Query, span: int, chosen: dict[str, str]) -> str:
         "tempo": "Tempo",
         "jaeger": "Jaeger",
         "__range": f"{span}s",
+        "__range_s": str(span),
         "__interval": "30m",
         "__rate_interval": "1m",
         **chosen,

@@ -234,12 +234,11 @@ def alertmanager(
     a wait of 0.
     """
     routes, receivers = re.sub(r"(?m)^templates:.*\n", "", path.read_text(encoding="utf-8")).split("\nreceivers:\n")
-    if wait:
-        routes = re.sub(r"group_wait: (?!0s)\d\w+", f"group_wait: {wait}", routes)
-    if interval:
-        routes = re.sub(r"group_interval: \d\w+", f"group_interval: {interval}", routes)
-        if "group_interval" not in routes:
-            routes = routes.replace("\nroute:\n", f"\nroute:\n  group_interval: {interval}\n")
+    for key, value in (("group_wait", wait), ("group_interval", interval)):
+        if value:
+            routes = re.sub(rf"{key}: (?!0s)\d\w+", f"{key}: {value}", routes)
+            if f"\n  {key}" not in routes:
+                routes = routes.replace("\nroute:\n", f"\nroute:\n  {key}: {value}\n")
     for name in re.findall(r"(?m)^  - name: (\S+)", receivers):
         hook = "" if name == "nobody" else f", webhook_configs: [{{ url: '{webhook.url}' }}]"
         routes += ("" if "\nreceivers:" in routes else "\nreceivers:") + f"\n  - {{ name: {name}{hook} }}"
