@@ -224,6 +224,10 @@ async fn owned(prometheus: Option<&Path>, alertmanager: &Path, pushing: bool) {
     cloud.azure.play(events).await;
     other_azure.play(json!({ "events": [both] })).await;
     cloud.alertmanager.until_notified("firing", 3).await;
+    if let Some(prometheus) = &mut prometheus {
+        // By the push, the notifications can come before the scrape from which Prometheus knows the first team.
+        prometheus.until_evaluated().await;
+    }
 
     let address = format!("--web.listen-address={}", first.address);
     drop(first);
